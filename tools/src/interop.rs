@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     Step { name: "patches", when: InTurn, check: patches::check },
     Step { name: "gateway clients", when: InTurn, check: clients::check },
     Step { name: "model streams", when: InTurn, check: clients::check_streams },
+    Step { name: "model wires", when: InTurn, check: clients::check_model_wires },
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
     Step { name: "acp", when: InTurn, check: clients::check_editors },
     Step { name: "python sdk", when: InTurn, check: clients::check_python_sdk },
@@ -113,7 +114,7 @@ mod tests {
         let one = Options { steps: vec!["gateway clients".to_owned()], write: true };
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
-        let names = "possible values: patches, \"gateway clients\", \"model streams\", \
+        let names = "possible values: patches, \"gateway clients\", \"model streams\", \"model wires\", \
                      \"agent clients\", acp, \"python sdk\", \"typescript sdk\", \"web client\", \"login service\", mcp";
         assert!(message.contains(names), "{message}");
     }

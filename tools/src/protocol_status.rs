@@ -134,7 +134,7 @@ impl Answered {
 
     /// The page, for notes that [`Answered::check_tests`] accepts.
     fn page(&self) -> String {
-        let mut page = "# Where each method is tested\n\n\
+        let mut page = "# Protocol status\n\n\
             For each method, a test that calls it over the wire and gets a result, and one that gets an \
             error. Made by `cargo xtask\nprotocol-status` from a run of the tests of the crate `server`; \
             `cargo xtask test` fails where a method lacks a test.\n\n\

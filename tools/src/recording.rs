@@ -1,5 +1,5 @@
 //! `cargo xtask recording`: the pictures of the program at work. `agentd demo` becomes an SVG whose lines appear when the
-//! terminal showed them, and the terminal program one with three moments of a turn.
+//! terminal showed them, and the terminal program one with three moments of a turn and one for each of its dialogs.
 
 mod screen;
 mod terminal;
@@ -31,7 +31,7 @@ const FILES: [(&str, &str); 2] =
     [("README.md", "# Hello\n"), ("main.py", "print(\"Hello, world\")\n")];
 
 /// The first line of the advice that follows the turn: not part of the picture.
-const ADVICE: &str = "A client of your own";
+const ADVICE: &str = "For your own client";
 
 /// A line of the terminal, and when it was complete.
 struct Line {
@@ -53,8 +53,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root.join("target"), |folder| root.join(folder));
     let agentd = target.join("debug/agentd");
-    let pictures =
-        [(PICTURE, picture(&record(&agentd)?)), (terminal::PICTURE, terminal::draw(&agentd)?)];
+    let mut pictures = vec![(PICTURE, picture(&record(&agentd)?))];
+    pictures.extend(terminal::draw(&agentd)?);
     for (name, picture) in pictures {
         let file = root.join(name);
         std::fs::write(&file, picture).with_context(|| file.display().to_string())?;

@@ -166,7 +166,7 @@ mod tests {
             ("wss://host.example", None),
             ("unix://", Some("the address has no path")),
             ("127.0.0.1:4500", Some("neither `ws://` nor `wss://`")),
-            ("ws://127.0.0.1:99999", Some("the port is no number from 1 to 65535")),
+            ("ws://127.0.0.1:99999", Some("the port is not a number from 1 to 65535")),
             ("wss://user:hidden@127.0.0.1", Some("give the token by its own option")),
         ] {
             let error = address.parse::<ServerAddress>().err().map(|error| error.to_string());

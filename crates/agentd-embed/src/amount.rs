@@ -32,7 +32,7 @@ impl FromStr for Amount {
             |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         if !are_digits(whole) || !are_digits(fraction) {
             return Err(Error::InvalidArgument(format!(
-                "`{text}` is no amount of 0 or more, such as `0.50`"
+                "`{text}` is not an amount of 0 or more, such as `0.50`"
             )));
         }
         Ok(Self {
@@ -92,7 +92,7 @@ mod tests {
     fn other_texts_are_refused() {
         for text in ["", "-1", "+1", "NaN", "1e-3", ".5", "1.", "1.2.3", "1,5", " 1", "0x1"] {
             let error = text.parse::<Amount>().unwrap_err().to_string();
-            assert!(error.contains("no amount of 0 or more"), "{text}: {error}");
+            assert!(error.contains("not an amount of 0 or more"), "{text}: {error}");
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn read<T: DeserializeOwned>(
             let answer: Value = serde_json::from_str(text).map_err(not_json)?;
             // A derived struct also decodes from an array.
             if of.0["type"] == "object" && !answer.is_object() {
-                return Err((None, "it is no object".to_owned()));
+                return Err((None, "it is not an object".to_owned()));
             }
             let value = json_schema::typed::without_nulls(&of.0, answer);
             RawValue::from_string(value.to_string()).map_err(not_json)?

@@ -150,7 +150,7 @@ fn parse(text: &str) -> Result<(bool, VecDeque<Script>), (usize, String)> {
         if content.trim().is_empty() {
             continue;
         }
-        let no_recording = |_| (line, "this is no recording of a session".to_owned());
+        let no_recording = |_| (line, "this is not a recording of a session".to_owned());
         let entry: Map<String, Value> = serde_json::from_str(content).map_err(no_recording)?;
         let last = entry.get("isLasting") == Some(&Value::Bool(true));
         let (kind, message) = entry.into_iter().next().unwrap_or_default();
@@ -165,14 +165,19 @@ fn parse(text: &str) -> Result<(bool, VecDeque<Script>), (usize, String)> {
             }
             ("sent", Some(_)) => Kind::Sent,
             ("received", Some(_)) => Kind::Received,
-            _ => return Err((line, format!("`{kind}` is no entry of a recording at this place"))),
+            _ => {
+                return Err((
+                    line,
+                    format!("`{kind}` is not an entry of a recording at this place"),
+                ));
+            }
         };
         if let Some(connection) = connections.back_mut() {
             connection.push_back(Entry { line, kind, message });
         }
     }
     if connections.is_empty() {
-        return Err((1, "this is no recording of a session: it has no connection".to_owned()));
+        return Err((1, "this is not a recording of a session: it has no connection".to_owned()));
     }
     Ok((is_lasting, connections))
 }

@@ -35,6 +35,7 @@ pub(crate) mod threads;
 mod transcript;
 mod watchdog;
 pub(crate) mod web;
+pub(crate) mod worktree;
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -97,7 +98,7 @@ pub(crate) fn checked(
 pub(crate) fn is_confirmed(question: &str, otherwise: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         let message =
-            format!("standard input is no terminal, so that no one can be asked; {otherwise}");
+            format!("standard input is not a terminal, so no one can answer; {otherwise}");
         return Err(Invalid::new(message).into());
     }
     write!(std::io::stderr(), "{question} [y/N] ")?;

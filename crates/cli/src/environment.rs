@@ -10,7 +10,7 @@ use anyhow::Context;
 use logging::LogFile;
 use protocol::Dialect;
 use rand::Rng;
-use sandbox::{Layer, Sandbox, THIS_PROGRAM};
+use sandbox::{Layer, LimitsBy, Sandbox, THIS_PROGRAM};
 use server::{Clock, Ids, Options};
 
 /// The administrator's folder. No variable moves it, so that users cannot evade requirements.
@@ -132,6 +132,7 @@ impl Environment {
             layer: Layer::Auto,
             descriptors,
             kept: vec![self.home.clone()],
+            limits_by: LimitsBy::Auto,
         })
     }
 }

@@ -19,7 +19,7 @@ use crate::commands::{
     gateway as gateway_command, hooks as hooks_command, import as import_command, login,
     mcp as mcp_command, mcp_server, model_server, output, plugins as plugins_command, review,
     rules, sandbox as sandbox_command, skills as skills_command, terminal, threads,
-    web as web_command,
+    web as web_command, worktree,
 };
 use crate::environment::Environment;
 
@@ -98,17 +98,17 @@ enum Command {
     Acp(acp_command::Arguments),
     /// Serve the protocol to a client, or write its schemas
     AppServer(app_server::Arguments),
-    /// Print the completions of a shell
+    /// Print shell completions
     Completions(completions::Arguments),
     /// Check, show and change the configuration
     Config(config_command::Arguments),
-    /// Run one turn with a scripted model, without key and network
+    /// Run one turn with a scripted model, without a key or a network
     Demo(demo::Arguments),
     /// Check home, configuration, sandbox, threads, provider, model, MCP servers and git
     Doctor(doctor::Arguments),
     /// Run one turn without a client
     Exec(exec::Arguments),
-    /// Go on, on the terminal, in a copy of a thread
+    /// Continue a copy of a thread in the terminal
     Fork(terminal::ThreadArguments),
     /// Serve the hosted API: keys, limits and spend in front of model servers
     Gateway(gateway_command::Arguments),
@@ -122,28 +122,30 @@ enum Command {
     Mcp(mcp_command::Arguments),
     /// Serve the agent to MCP clients, as tools
     McpServer(mcp_server::Arguments),
-    /// Take over what other agents have: instructions, servers, skills, sessions and more
+    /// Import from other agents: instructions, servers, skills, sessions and more
     Import(import_command::Arguments),
-    /// List hooks, and choose which ones of a project run
+    /// List hooks, and choose which hooks of a project run
     Hooks(hooks_command::Arguments),
     /// Serve a scripted model over HTTP, or record one
     ModelServer(model_server::Arguments),
-    /// Go on with a thread on the terminal
+    /// Continue a thread in the terminal
     Resume(terminal::ThreadArguments),
     /// Review changes, and print the findings
     Review(review::Arguments),
-    /// Explain decisions of the command rules
+    /// Explain how command rules decide
     Rules(rules::Arguments),
     /// Run a command under a sandbox policy
     Sandbox(sandbox_command::Arguments),
     /// Add marketplaces; show, install and remove plugins
     Plugins(plugins_command::Arguments),
-    /// List, check and make skills
+    /// List, check and create skills
     Skills(skills_command::Arguments),
     /// List, show, change, undo, export and import threads
     Threads(threads::Arguments),
-    /// Serve a page for the browsers of this machine, with the agent behind it
+    /// Serve the agent as a page for the browsers of this machine
     Web(web_command::Arguments),
+    /// List, merge and remove git worktrees of threads
+    Worktree(worktree::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -223,8 +225,8 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
     let Some(command) = arguments.command else {
         if let Some(name) = arguments.terminal.only_word().and_then(mistaken_subcommand) {
             let message = format!(
-                "there is no such subcommand: is it `agentd {name}`? A message of one word can be typed in \
-                 `agentd` itself"
+                "there is no such subcommand; did you mean `agentd {name}`? To send a single word \
+                 as a message, type it in `agentd`"
             );
             return Err(Invalid::new(message).into());
         }
@@ -233,8 +235,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         return code;
     };
     if arguments.terminal.are_given() {
-        let message =
-            "these options belong to `agentd` without a subcommand, or after the subcommand";
+        let message = "use these options without a subcommand, or after the subcommand";
         return Err(Invalid::new(message).into());
     }
     let code = match command {
@@ -283,6 +284,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         }
         Command::Threads(arguments) => runtime.block_on(threads::run(arguments, environment()?)),
         Command::Web(arguments) => runtime.block_on(web_command::run(arguments, environment()?)),
+        Command::Worktree(arguments) => runtime.block_on(worktree::run(arguments, environment()?)),
     };
     // Remaining background tasks have no one to report to.
     runtime.shutdown_background();

@@ -18,6 +18,15 @@ pub struct Environment<'a> {
 }
 
 impl Environment<'_> {
+    /// The default of `worktrees_dir`. Not in the agent's home: no confined command can write there.
+    pub(crate) fn worktrees_dir(&self) -> Option<PathBuf> {
+        let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+        let data = (self.variable)("XDG_DATA_HOME").and_then(absolute);
+        let home = || (self.variable)("HOME").and_then(absolute);
+        let data = data.or_else(|| Some(home()?.join(".local/share")))?;
+        Some(data.join("agentd/worktrees"))
+    }
+
     pub(crate) fn read_context(&self) -> ReadContext<'_> {
         ReadContext { cwd: self.cwd, user_home: (self.variable)("HOME").map(PathBuf::from) }
     }

@@ -29,7 +29,7 @@ pub enum Error {
         kind: files::FileKind,
     },
     /// A file is larger than [`crate::MAX_FILE_BYTES`].
-    #[error("{}: the configuration has more than {limit} bytes; remove what is not configuration", path.display())]
+    #[error("{}: the configuration has more than {limit} bytes; shorten it", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -226,7 +226,7 @@ fn summary(errors: &[Error]) -> String {
     let first = errors.first().map(ToString::to_string).unwrap_or_default();
     let more = errors.len().saturating_sub(1);
     let noun = if more == 1 { "mistake" } else { "mistakes" };
-    format!("{first} (and {more} more {noun}; `agentd config check` names them all)")
+    format!("{first} (and {more} more {noun}; `agentd config check` lists them all)")
 }
 
 /// Why a key that does not exist is an error and not a warning.
@@ -244,7 +244,7 @@ impl Strictness {
     fn as_str(self) -> &'static str {
         match self {
             Self::Option => ", which `--strict-config` does not permit",
-            Self::Requirement => ", and a requirement that is not understood would limit nothing",
+            Self::Requirement => ", and an unknown requirement would have no effect",
             Self::Edit => "",
         }
     }

@@ -238,7 +238,7 @@ mod tests {
             ("sandbox_mode = 'open'", Err(("sandbox_mode", "must be"))),
             ("approval_policy = 3", Err(("approval_policy", "must be"))),
             (
-                "[model_providers.p]\nwire_api = 'chat'",
+                "[model_providers.p]\nwire_api = 'soap'",
                 Err(("model_providers.p.wire_api", "must be")),
             ),
         ] {

@@ -11,7 +11,7 @@ use crate::environment::Environment;
 use crate::error::Error;
 use crate::key_path::join;
 use crate::origin::Origin;
-use crate::table::{Keys, ModelProvider, OssProvider, SECRET_VARIABLES, ToolType};
+use crate::table::{Keys, ModelProvider, OssProvider, SECRET_VARIABLES, ToolType, WireApi};
 use crate::value::{Table, Value};
 
 /// Environment variables with the credential of the built-in `default` provider; the first one that
@@ -82,7 +82,7 @@ pub enum Provider {
     Http(Arc<HttpProvider>),
 }
 
-/// A service that speaks the Responses protocol (`wire_api = "responses"`).
+/// A service reached over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpProvider {
     pub id: String,
@@ -121,6 +121,7 @@ pub struct HttpProvider {
     pub tool_types: Vec<ToolType>,
     /// True if it takes one system message, at the beginning.
     pub one_system_message: bool,
+    pub wire_api: WireApi,
     /// The kind of server, if it is one of the two on the user's machine.
     pub local: Option<OssProvider>,
 }
@@ -302,6 +303,7 @@ fn default_provider(keys: &Keys, environment: &Environment<'_>) -> HttpProvider 
         supports_websockets: false,
         tool_types: ALL_TOOL_TYPES.to_vec(),
         one_system_message: false,
+        wire_api: WireApi::Responses,
         local: None,
     }
 }
@@ -326,6 +328,7 @@ fn local_provider(local: &LocalServer, environment: &Environment<'_>) -> HttpPro
         supports_websockets: false,
         tool_types: Vec::new(),
         one_system_message: false,
+        wire_api: WireApi::Responses,
         local: Some(local.kind),
     }
 }
@@ -391,10 +394,15 @@ fn http_provider(
         supports_websockets: keys.supports_websockets,
         tool_types: match &keys.tool_types {
             Some(types) => types.clone(),
-            None if uses_default_auth || serves_hosted_api(base_url) => ALL_TOOL_TYPES.to_vec(),
+            None if keys.wire_api == WireApi::Responses
+                && (uses_default_auth || serves_hosted_api(base_url)) =>
+            {
+                ALL_TOOL_TYPES.to_vec()
+            }
             None => Vec::new(),
         },
         one_system_message: keys.one_system_message,
+        wire_api: keys.wire_api,
         local: LOCAL.iter().map(|local| local.kind).find(|kind| kind.as_str() == id),
     })
 }

@@ -5,7 +5,9 @@
 //! account, and the user's own. Each can only narrow what the ones before it allow.
 
 mod hooks;
+mod limits;
 mod plugins;
+mod replacing;
 mod servers;
 
 use std::collections::BTreeMap;
@@ -14,11 +16,10 @@ use std::path::Path;
 use ::hooks::Source;
 
 pub use self::hooks::FileHooks;
-use crate::error::{Error, Warning, WarningKind};
+use crate::error::{Error, Warning};
 use crate::file_cache::FileCache;
 use crate::key_path::join;
 use crate::kind::{ReadContext, Setting};
-use crate::layer::nested;
 use crate::layer_name::LayerName;
 use crate::origin::Origin;
 use crate::requirements_layer::RequirementsLayer;
@@ -26,9 +27,11 @@ use crate::table::{
     AllowedApproval, AllowedServer, ApprovalPolicy, ApprovalsReviewer, Granular, PrefixRule,
     SandboxMode, WebSearch,
 };
-use crate::value::{Node, Table, Value, merge};
+use crate::value::{Table, Value};
+use limits::Ceilings;
 use plugins::AllowedSources;
 pub use plugins::MarketplaceSource;
+use replacing::{described, replace};
 use servers::AllowedServers;
 
 /// Name of the file in the system's folder and in the agent's home.
@@ -52,6 +55,7 @@ pub struct Requirements {
     marketplaces: Vec<AllowedSources>,
     rules: Vec<RequiredRule>,
     hooks: Vec<FileHooks>,
+    ceilings: Ceilings,
 }
 
 /// The values that a key may have.
@@ -161,6 +165,7 @@ impl Requirements {
             let origin = layer.origin(&["plugins", "allowed_marketplaces"]);
             self.marketplaces.push(AllowedSources { listed: listed.clone(), origin });
         }
+        self.ceilings.narrow(layer);
         for (index, rule) in file.rules.prefix_rules.iter().enumerate() {
             self.rules.push(RequiredRule { rule: rule.clone(), origin: layer.rule_origin(index) });
         }
@@ -228,6 +233,11 @@ impl Requirements {
     pub fn restricting_marketplaces(&self) -> Option<String> {
         let first = self.marketplaces.first()?;
         Some(described("plugins.allowed_marketplaces", &first.origin))
+    }
+
+    /// The highest value of a limit of commands, by its key, as `command_limits.memory_mib`.
+    pub fn ceiling(&self, key: &str) -> Option<u64> {
+        self.ceilings.of(key)
     }
 
     /// Required command rules, which apply in addition to those of `.rules` files.
@@ -344,6 +354,7 @@ impl Requirements {
             warnings.extend(replace(root, &["features", name], &json, &requirement, origin));
         }
         warnings.extend(self.constrain_reviewer(root, cx)?);
+        warnings.extend(self.ceilings.constrain(root));
         self.constrain_servers(root, &mut warnings)?;
         self.refuse_programs_of_clients(root)?;
         Ok(warnings)
@@ -422,10 +433,6 @@ fn replaced<T>(by: T, key: &str, origin: &Origin) -> Replaced<T> {
     Replaced { by, requirement: described(key, origin), origin: origin.clone() }
 }
 
-fn described(key: &str, origin: &Origin) -> String {
-    format!("the requirement `{key}` ({origin})")
-}
-
 /// A replacement in the form of a file.
 struct Replacement {
     json: serde_json::Value,
@@ -436,31 +443,4 @@ struct Replacement {
 fn in_file_form<T: Setting>(replaced: Option<Replaced<T>>) -> Option<Replacement> {
     let Replaced { by, requirement, origin } = replaced?;
     Some(Replacement { json: by.show()?, requirement, origin })
-}
-
-fn replace(
-    root: &mut Table,
-    path: &[&str],
-    json: &serde_json::Value,
-    requirement: &str,
-    origin: &Origin,
-) -> Option<Warning> {
-    let mut table = Some(&*root);
-    let mut written = None;
-    for part in path {
-        written = table.and_then(|table| table.get(*part));
-        table = match written.map(|node| &node.value) {
-            Some(Value::Table(inner)) => Some(inner),
-            _ => None,
-        };
-    }
-    let warning = written.map(|node| Warning {
-        origin: node.origin.clone(),
-        key: join(path),
-        message: format!("{requirement} does not allow this value; using {json} instead"),
-        kind: WarningKind::Replaced,
-    });
-    let parts: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
-    merge(root, &nested(&parts, Node::from_json(json, origin)));
-    warning
 }

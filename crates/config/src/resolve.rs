@@ -57,6 +57,9 @@ pub struct Config {
     pub sqlite_home: PathBuf,
     /// Absolute path of the log's folder.
     pub log_dir: PathBuf,
+    /// Absolute path of the folder of the worktrees of threads; `None` where neither the key nor a home of
+    /// the user says where it is.
+    pub worktrees_dir: Option<PathBuf>,
     /// The selected profile.
     pub profile: Option<String>,
     /// The administrator's requirements.
@@ -458,6 +461,7 @@ fn typed(
         untrusted_apps: untrusted_entries(root, "apps"),
         sqlite_home: keys.sqlite_home.clone().unwrap_or_else(|| environment.home.to_owned()),
         log_dir: keys.log_dir.clone().unwrap_or_else(|| environment.home.join("log")),
+        worktrees_dir: keys.worktrees_dir.clone().or_else(|| environment.worktrees_dir()),
         profile,
         requirements: stack.requirements.clone(),
         project_root: stack.project_root.clone(),

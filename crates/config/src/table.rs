@@ -19,7 +19,7 @@ pub use features::{Announcement, Features, Stage, announcement, stage, unknown_f
 pub use misc::{CredentialsStore, FileOpener, History, LoginMethod, Notifications, Persistence};
 pub use model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
-    ReasoningSummary, Retries, Seconds, ServiceTier, Tokens, ToolType, Verbosity,
+    ReasoningSummary, Retries, Seconds, ServiceTier, Tokens, ToolType, Verbosity, WireApi,
 };
 pub(crate) use otel::SECRET_VARIABLES;
 pub use otel::{
@@ -27,14 +27,14 @@ pub use otel::{
     MetricsExporterName, Otel, OtlpProtocol, OtlpTransport,
 };
 pub use requirements::{
-    AllowedApproval, AllowedMarketplace, AllowedServer, Identity, PrefixRule, RequiredDecision,
-    RequirementsFile, Token,
+    AllowedApproval, AllowedMarketplace, AllowedServer, Identity, PrefixRule,
+    RequiredCommandLimits, RequiredDecision, RequiredThreadLimits, RequirementsFile, Token,
 };
 pub use root::{DEPRECATED, Deprecated, Keys};
 pub use sandbox::{
-    Access, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, FileAccess, Granular,
-    GranularApproval, NetworkMode, NetworkPermissions, Permissions, SandboxMode,
-    ShellEnvironmentPolicy, WorkspaceWrite,
+    Access, ApprovalPolicy, ApprovalsReviewer, CommandLimits, CpuSeconds, EnvironmentInherit,
+    FileAccess, Granular, GranularApproval, Mebibytes, NetworkMode, NetworkPermissions,
+    Permissions, Processes, SandboxMode, ShellEnvironmentPolicy, ThreadLimits, WorkspaceWrite,
 };
 pub use tools::{
     AgentRole, Agents, App, ContextSize, HookState, Hooks, Location, McpServer, PluginSwitch, Port,

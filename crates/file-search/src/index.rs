@@ -46,6 +46,8 @@ struct Refreshing {
 
 /// A refresh shorter than this is done for every search.
 const SHORT_REFRESH: Duration = Duration::from_millis(10);
+/// A tree of so many folders is examined for every search, however long the machine's load makes that.
+const SMALL_TREE: usize = 256;
 /// When to try again where no thread can be started.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Most folders that are examined one by one.
@@ -217,6 +219,11 @@ impl Index {
         }
     }
 
+    /// Returns whether to examine the tree takes so little that every search waits for it.
+    pub(crate) fn is_small(&self) -> bool {
+        self.walk().tree().folders().len() <= SMALL_TREE
+    }
+
     fn begin_refresh(self: &Arc<Self>) -> Refresh {
         let mut state = self.lock();
         if state.wanted.as_ref().is_some_and(HashSet::is_empty) {
@@ -263,11 +270,11 @@ impl Index {
             Outcome::Outdated => self.walk_again(&walk),
         }
         // To find out whether a root is there again takes no time.
-        let has_failed = matches!(self.walk().state(), State::Failed(..));
+        let is_cheap = matches!(self.walk().state(), State::Failed(..)) || self.is_small();
         let mut state = self.lock();
         state.is_running = false;
         let took = began.elapsed();
-        let is_short = took < SHORT_REFRESH || has_failed;
+        let is_short = took < SHORT_REFRESH || is_cheap;
         let pause = if is_short { Duration::ZERO } else { took * 4 };
         state.not_before = Instant::now() + pause;
         drop(state);

@@ -18,6 +18,8 @@ use crate::ways::Ways;
 pub const MAX_RESULTS: usize = 100;
 /// Maximum wait of a single search for the changes of its roots.
 const REFRESH_LIMIT: Duration = Duration::from_millis(20);
+/// The same for the changes of small roots, which take as long only where the file system does not answer.
+const SMALL_REFRESH_LIMIT: Duration = Duration::from_secs(1);
 
 /// A result: a file or folder whose path contains the query's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,7 +193,7 @@ pub fn search_once(
         if walk.state() == State::Walking {
             walk.wait(deadline, stop)?;
         } else {
-            index.refresh(REFRESH_LIMIT);
+            index.refresh(if index.is_small() { SMALL_REFRESH_LIMIT } else { REFRESH_LIMIT });
         }
     }
     let mut search = Search::new(indexes, query);

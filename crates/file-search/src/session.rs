@@ -120,7 +120,8 @@ impl Counted {
             return Ok(counted);
         }
         Err(Error::Exhausted(format!(
-            "{running} search sessions are in progress, {MAX_SESSIONS} at most; stop one first"
+            "{running} search sessions are in progress; at most {MAX_SESSIONS} are allowed; stop one \
+             first"
         )))
     }
 }

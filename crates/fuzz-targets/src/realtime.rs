@@ -31,7 +31,7 @@ pub fn run(bytes: &[u8]) {
     for line in text.lines() {
         match line.strip_prefix('>') {
             Some(text) => check(conversation.input(Input::Text(text.to_owned())), 2),
-            // A message that is no event ends a session.
+            // A message that is not an event ends a session.
             None => match conversation.receive(line) {
                 Ok(effects) => check(effects, 1),
                 Err(_) => return,

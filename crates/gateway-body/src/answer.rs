@@ -90,7 +90,7 @@ impl Reader {
         Self::new(Source::Events(Box::new(Events::new())))
     }
 
-    /// A reader for the `Content-Type`; `None` when the body is no text. Of a text, and without a type, the first
+    /// A reader for the `Content-Type`; `None` when the body is not text. Of a text, and without a type, the first
     /// bytes decide.
     pub fn for_content_type(content_type: &str) -> Option<Self> {
         let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -329,6 +329,9 @@ impl Reader {
         for (all, new) in outcome.calls.iter_mut().zip(seen.calls) {
             *all = all.saturating_add(new);
         }
+        // Each event lists all of them.
+        let searches = u32::try_from(seen.queries.unwrap_or(0)).unwrap_or(u32::MAX);
+        outcome.calls[0] = outcome.calls[0].max(searches);
     }
 }
 

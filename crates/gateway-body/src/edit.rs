@@ -76,6 +76,24 @@ impl Edits {
         self.set(scanned, scanned.limit_members[2], MAX_TOKENS[2], tokens.to_string());
     }
 
+    /// Sets `generationConfig.maxOutputTokens` of Gemini.
+    pub fn set_max_output_tokens_of_gemini(&mut self, scanned: &Scanned, tokens: u32) {
+        match (scanned.limit_members[0], scanned.generation_config_end) {
+            (Member::Null(span) | Member::Value(span), _) => {
+                self.replaced.push((span, tokens.to_string()));
+            }
+            (Member::Absent, Some(ObjectEnd { at, empty })) => {
+                let comma = if empty { "" } else { "," };
+                let member = format!("{comma}\"maxOutputTokens\":{tokens}");
+                self.replaced.push((Span { start: at, end: at }, member));
+            }
+            (Member::Absent, None) => {
+                let whole = format!("{{\"maxOutputTokens\":{tokens}}}");
+                self.set(scanned, scanned.generation_config, "generationConfig", whole);
+            }
+        }
+    }
+
     /// Makes `stream_options.include_usage` true.
     pub fn include_usage(&mut self, scanned: &Scanned) {
         let options = &scanned.stream_options;

@@ -11,6 +11,7 @@ mod edit;
 mod estimate;
 mod filter;
 mod form_ids;
+mod gemini;
 mod json;
 mod messages;
 mod multipart;

@@ -45,6 +45,9 @@ impl<'a> Scan<'a> {
     }
 
     fn member_of_block(&mut self, name: &[u8], cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        if self.kind.is_gemini() {
+            return self.member_of_part(name, cursor);
+        }
         match name {
             b"input" | b"input_schema" | b"input_examples" => self.count(cursor, Counted::All),
             b"cache_control" => self.cache_control(cursor),

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use super::json::{Cursor, Malformed, Span, Str};
 use super::scanned::{
-    Background, Calls, Invalid, Kind, MAX_TOKENS, MOST_SECONDS, Member, NamedMember, ObjectEnd,
-    SERVER_TOOLS, Scanned, Text,
+    Background, Calls, GEMINI_MAX_TOKENS, Invalid, Kind, MAX_TOKENS, MOST_SECONDS, Member,
+    NamedMember, ObjectEnd, SERVER_TOOLS, Scanned, Text,
 };
 use super::text::Counted;
 
@@ -42,6 +42,9 @@ pub fn scan(body: &[u8], kind: Kind) -> Result<Scanned, Invalid> {
     if kind.is_messages() && !scan.has_messages {
         return Err(Invalid::Missing { param: "messages" });
     }
+    if kind.is_gemini() && !scan.has_messages {
+        return Err(Invalid::Missing { param: "contents" });
+    }
     if let Some(most) = scan.found.max_tool_calls {
         for calls in scan.found.calls.iter_mut().filter(|calls| **calls == Calls::Unbounded) {
             *calls = Calls::AtMost(most);
@@ -57,7 +60,7 @@ pub(super) struct Scan<'a> {
     pub(super) body: &'a [u8],
     pub(super) kind: Kind,
     pub(super) found: Scanned,
-    /// True if a request of Messages has `messages`.
+    /// True if a request of Messages has `messages`, or one of Gemini `contents`.
     pub(super) has_messages: bool,
 }
 
@@ -78,6 +81,8 @@ impl<'a> Scan<'a> {
     fn member(&mut self, key: Str, cursor: &mut Cursor<'a>) -> Result<(), Invalid> {
         let name = cursor.decoded(key);
         match &*name {
+            // Its model and the choice of a stream are in the path.
+            name if self.kind.is_gemini() => self.member_of_gemini(name, cursor)?,
             b"model" => self.found.model = self.text(cursor, "model")?,
             b"stream" => self.found.stream = self.flag(cursor, "stream")?.unwrap_or(false),
             name if self.kind == Kind::Other => self.other(name, cursor)?,
@@ -204,14 +209,18 @@ impl<'a> Scan<'a> {
         let least = u32::from(!self.kind.is_messages());
         let is_valid = |tokens: &u32| (least..=1_000_000_000).contains(tokens);
         let Some(tokens) = number.filter(is_valid) else {
-            return Err(Invalid::MaxTokens { param: MAX_TOKENS[which] });
+            let param = match self.kind.is_gemini() {
+                true => GEMINI_MAX_TOKENS,
+                false => MAX_TOKENS[which],
+            };
+            return Err(Invalid::MaxTokens { param });
         };
         self.found.limits[which] = Some(tokens);
         self.found.limit_members[which] = Member::Value(span);
         Ok(())
     }
 
-    fn count_of(
+    pub(super) fn count_of(
         &mut self,
         cursor: &mut Cursor<'a>,
         param: &'static str,

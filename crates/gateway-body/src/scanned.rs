@@ -19,6 +19,10 @@ pub enum Kind {
     Messages,
     /// `POST /v1/messages/count_tokens`.
     MessageTokens,
+    /// `POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`.
+    Gemini,
+    /// `POST /v1beta/models/{model}:countTokens`.
+    GeminiTokens,
     /// `POST /v1/embeddings`.
     Embeddings,
     /// `POST /v1/completions`.
@@ -52,11 +56,15 @@ impl Kind {
         matches!(self, Kind::Messages | Kind::MessageTokens)
     }
 
+    pub(super) fn is_gemini(self) -> bool {
+        matches!(self, Kind::Gemini | Kind::GeminiTokens)
+    }
+
     /// The output limits, of `max_output_tokens`, `max_completion_tokens` and `max_tokens`, that servers of this kind
     /// follow: they ignore the others.
     fn follows(self) -> [bool; 3] {
         match self {
-            Kind::Responses | Kind::Compact => [true, false, false],
+            Kind::Responses | Kind::Compact | Kind::Gemini => [true, false, false],
             Kind::Chat => [false, true, true],
             Kind::Completions | Kind::Messages => [false, false, true],
             _ => [true; 3],
@@ -132,6 +140,9 @@ pub struct MaxTokens {
 pub(super) const MAX_TOKENS: [&str; 3] =
     ["max_output_tokens", "max_completion_tokens", "max_tokens"];
 
+/// The one of Gemini.
+pub(super) const GEMINI_MAX_TOKENS: &str = "generationConfig.maxOutputTokens";
+
 /// Seconds of the longest video that a request may ask for.
 pub const MOST_SECONDS: u32 = 3600;
 
@@ -205,13 +216,14 @@ pub struct Scanned {
     pub model: Option<Text>,
     /// `stream`.
     pub stream: bool,
-    /// The output limits `max_output_tokens`, `max_completion_tokens` and `max_tokens`, if present.
+    /// The output limits `max_output_tokens` (of Gemini `generationConfig.maxOutputTokens`), `max_completion_tokens` and
+    /// `max_tokens`, if present.
     pub limits: [Option<u32>; 3],
     /// The ranges of these.
     pub limit_members: [Member; 3],
     /// Unicode scalar values of the text in `input`, `instructions`, `prompt` and the `content` of
-    /// `messages`; of Messages in `system`, `messages`, `tools` and `output_config`. Images, audio
-    /// and files count 0, each token id 4.
+    /// `messages`; of Messages in `system`, `messages`, `tools` and `output_config`; of Gemini in `systemInstruction`,
+    /// `contents`, `tools` and the schemas of `generationConfig`. Images, audio and files count 0, each token id 4.
     pub chars: u64,
     /// The mark for the prompt cache, of Messages.
     pub cache_mark: CacheMark,
@@ -255,9 +267,13 @@ pub struct Scanned {
     pub previous_response_id: Option<Text>,
     /// `stream_options`.
     pub stream_options: StreamOptions,
+    /// `generationConfig`, of Gemini.
+    pub generation_config: Member,
+    pub(super) generation_config_end: Option<ObjectEnd>,
     /// Ids that the body refers to: `file_id`, `input_file_id`, `training_file`, `validation_file`
     /// and the entries of `file_ids` and `vector_store_ids`, and the `id` next to a `type` of `file_id`, at any depth
-    /// except in `metadata`, `parameters` and `schema`; `conversation`, and `previous_message_id` of `thread`. At most 2000.
+    /// except in `metadata`, `parameters` and `schema`; `conversation`, and `previous_message_id` of `thread`; of Gemini
+    /// `cachedContent` and the files of its server. At most 2000.
     pub file_ids: Vec<Text>,
     /// Ids of containers and videos that the body refers to, likewise: `container` and `video`, as a string or with a
     /// member `id`, `container_id` and `video_id`. The server makes some containers itself. At most 2000.

@@ -17,7 +17,7 @@ pub(super) enum Counted {
     Messages,
     /// All members of an object: the variables of a stored prompt.
     Variables,
-    /// All strings of blocks of Messages, except those that are no text.
+    /// All strings of blocks of Messages and of contents of Gemini, except those that are no text.
     Blocks,
     /// All strings and keys: the arguments and schemas of tools.
     All,
@@ -227,7 +227,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn file(&mut self, text: Text) {
+    pub(super) fn file(&mut self, text: Text) {
         // One more than the maximum shows that there are too many.
         if self.found.file_ids.len() <= MAX_FILES {
             self.found.file_ids.push(text);

@@ -62,6 +62,10 @@ pub(super) enum Count {
     CacheWrite1h,
     /// Part of the input that was written to a cache, in the details of the input.
     Written,
+    /// Input that the server's own tools added, outside of the prompt.
+    ToolPrompt,
+    /// Reasoning outside of the output.
+    Thoughts,
     InputAudio,
     InputImage,
     OutputAudio,
@@ -158,12 +162,14 @@ impl Draft {
         if !self.is_inclusive {
             input += read + write;
         }
+        input += number(Count::ToolPrompt);
         let cached = number(Count::Cached).max(read);
         if cached + write > input {
             return Err(());
         }
-        let mut output = number(Count::Output);
-        let mut reasoning = number(Count::Reasoning).min(output);
+        let thoughts = number(Count::Thoughts);
+        let mut output = number(Count::Output) + thoughts;
+        let mut reasoning = (number(Count::Reasoning) + thoughts).min(output);
         // A total that is larger has tokens that the breakdown leaves out: output, such as hidden reasoning. Without
         // a breakdown it is all input.
         let rest = number(Count::Total).saturating_sub(input + output);

@@ -37,6 +37,8 @@ pub(super) struct Seen {
     pub(super) has_finish: bool,
     pub(super) data_entries: Option<u64>,
     pub(super) choices: Option<u64>,
+    /// Searches that the server lists for the answer.
+    pub(super) queries: Option<u64>,
     pub(super) duration_ms: Option<u64>,
     pub(super) trained_tokens: Option<u64>,
     pub(super) service_tier: Option<Box<str>>,
@@ -232,6 +234,10 @@ impl Walk {
                 count_one(&mut self.seen.choices);
                 Field::Into(Container::Choice)
             }
+            Some(Container::Queries) => {
+                count_one(&mut self.seen.queries);
+                Field::Unwatched
+            }
             Some(container @ (Container::Output | Container::Arguments)) => Field::Into(container),
             Some(Container::Iterations) => Field::Into(Container::Iteration),
             _ => Field::Unwatched,
@@ -246,7 +252,9 @@ impl Walk {
             _ => return self.open_unwatched(),
         };
         let fits = match container {
-            Container::Data | Container::Choices | Container::Iterations => !object,
+            Container::Data | Container::Choices | Container::Iterations | Container::Queries => {
+                !object
+            }
             Container::Output | Container::Arguments => true,
             _ => object,
         };

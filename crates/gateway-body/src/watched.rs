@@ -24,6 +24,10 @@ pub(super) enum Container {
     Choice,
     /// Objects and arrays that hold output.
     Output,
+    /// The sources of an answer of Gemini.
+    Grounding,
+    /// The searches that the server made for it.
+    Queries,
     /// The arguments of a call, in which every text is output.
     Arguments,
     /// An error that the server reports in place of the rest of its answer.
@@ -81,6 +85,7 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"content" if whole || at == Container::Response => Into(Container::Output),
             b"output" | b"text" | b"candidates" if whole => Into(Container::Output),
             b"item" | b"content_block" | b"candidates" if !whole => Into(Container::Output),
+            b"promptFeedback" => Into(Container::Output),
             _ if at == Container::Response => Unwatched,
             b"seconds" => Duration,
             b"trained_tokens" => Field::Trained,
@@ -101,6 +106,8 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"total_tokens" | b"totalTokens" | b"totalTokenCount" => Number(Count::Total),
             b"cache_read_input_tokens" | b"cacheReadInputTokens" => Number(Count::CacheRead),
             b"cache_creation_input_tokens" | b"cacheWriteInputTokens" => Number(Count::CacheWrite),
+            b"toolUsePromptTokenCount" => Number(Count::ToolPrompt),
+            b"thoughtsTokenCount" => Number(Count::Thoughts),
             b"prompt_cache_hit_tokens" | b"cachedContentTokenCount" => Number(Count::Cached),
             b"input_tokens_details" | b"prompt_tokens_details" | b"input_token_details" => {
                 Into(Container::InputDetails)
@@ -135,8 +142,10 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
         }
         (
             Some(Container::Output | Container::Choice),
-            b"finish_reason" | b"finishReason" | b"stop_reason",
+            b"finish_reason" | b"finishReason" | b"stop_reason" | b"blockReason",
         ) => Finish,
+        (Some(Container::Output), b"groundingMetadata") => Into(Container::Grounding),
+        (Some(Container::Grounding), b"webSearchQueries") => Into(Container::Queries),
         (Some(Container::Choice), b"usage") => Into(Container::Usage),
         (Some(Container::Output), b"type") => Field::Item,
         (Some(Container::Output | Container::Choice), key) if holds_output(key) => Text,

@@ -2,6 +2,7 @@
 //! `{"error":{"message","type","param","code"}}`, with `resets_at` for a used-up spend limit. All errors of the gateway become responses here.
 //! This is data of the wire; the error of this crate is [`crate::Error`].
 
+mod gemini;
 mod messages;
 
 use std::borrow::Cow;

@@ -38,7 +38,7 @@ pub use metrics::Metrics;
 pub use pass_through::PassThrough;
 pub use trusted_proxies::{Client, TrustedProxies};
 pub use upstreams::{Backend, BackendNetwork, HealthCheck, KeySource, Upstream};
-pub use wire::{DropMembers, KeyHeader};
+pub use wire::{DropMembers, KeyHeader, Wires};
 
 use crate::tenants::Tier;
 

@@ -20,9 +20,11 @@ use crate::dispatch::count_failure;
 use crate::later::{self, Follow, may_come_later};
 use crate::metrics::{Answered, Metrics};
 use crate::state::Gateway;
+use crate::translation::AnswerStream;
 use crate::upstream::{DecodedBody, Redactor};
 use gateway_body::{Outcome, Progress, Reader, UsageFilter};
 use gateway_store::ledger::Ended;
+use wire::FailureKind;
 
 /// The body of a response.
 pub(crate) enum AnswerBody {
@@ -48,6 +50,8 @@ pub(crate) enum Watch {
     Usage(Reader),
     /// The usage chunk that the gateway requested is removed.
     Removing(UsageFilter),
+    /// A stream in the wire of the backend, which passes in that of the caller.
+    Translating(Reader, Box<AnswerStream>),
     /// Costs nothing: it may show the end of an answer that comes later.
     Following(Reader, Follow),
 }
@@ -85,6 +89,9 @@ pub(crate) struct ForwardedAnswer {
     ended: bool,
 }
 
+/// The error in which a translated stream ends that fell silent.
+const SILENT: &str = "The model server sent nothing for too long. Please try again.";
+
 /// Longest wait of an answer for the store.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -105,7 +112,7 @@ impl ForwardedAnswer {
         on_id: Option<OnObjectId>,
     ) -> Self {
         let size = match (&watch, first.as_ref()) {
-            (Watch::Removing(_), _) => SizeHint::default(),
+            (Watch::Removing(_) | Watch::Translating(..), _) => SizeHint::default(),
             (_, first) => {
                 let mut size = upstream.size_hint();
                 let more = first.map_or(0, |first| first.len() as u64);
@@ -140,7 +147,7 @@ impl ForwardedAnswer {
             answer.take_in(first);
         }
         // A short response is often complete by now.
-        if answer.upstream.is_end_stream() {
+        if answer.upstream.is_end_stream() || answer.has_failed() {
             answer.end();
         }
         answer
@@ -158,6 +165,14 @@ impl ForwardedAnswer {
                 self.ready.push_back(shown);
                 let has_output = reader.is_events() && reader.has_output();
                 (reader.id(), reader.usage_so_far(), has_output, Some(reader.so_far()))
+            }
+            Watch::Translating(reader, stream) => {
+                reader.feed(&piece);
+                let shown = self.redactor.redact(|| self.origin.mask(), piece);
+                let mut out = String::new();
+                stream.feed(&shown, &mut out);
+                push(&mut self.ready, out);
+                (None, reader.usage_so_far(), reader.has_output(), Some(reader.so_far()))
             }
             Watch::Following(reader, _) => {
                 reader.feed(&piece);
@@ -257,6 +272,14 @@ impl ForwardedAnswer {
     }
 
     fn abort(&mut self, ended: Ended, cause: String) {
+        if let Watch::Translating(reader, stream) = &mut self.watch
+            && ended == Ended::Stalled
+            && !reader.so_far().complete
+        {
+            let mut out = String::new();
+            stream.fail(&wire::Failure::new(FailureKind::Timeout, SILENT), &mut out);
+            push(&mut self.ready, out);
+        }
         if let (Some(lease), Some(account)) = (&mut self.lease, &self.account) {
             let reason = if ended == Ended::Stalled { "timeout" } else { "cut" };
             count_failure(account.gateway(), lease.live(), reason);
@@ -299,6 +322,15 @@ impl ForwardedAnswer {
         match std::mem::replace(&mut self.watch, Watch::Nothing) {
             Watch::Nothing => None,
             Watch::Usage(reader) => Some(reader.finish()),
+            Watch::Translating(reader, mut stream) => {
+                let mut out = String::new();
+                if let Some(held) = self.redactor.finish() {
+                    stream.feed(&held, &mut out);
+                }
+                stream.finish(&mut out);
+                push(&mut self.ready, out);
+                Some(reader.finish())
+            }
             Watch::Following(reader, follow) => {
                 follow.note(reader.finish());
                 None
@@ -335,13 +367,18 @@ impl ForwardedAnswer {
                     self.last = Instant::now();
                     if let Ok(data) = frame.into_data() {
                         self.take_in(data);
-                        if self.upstream.is_end_stream() {
+                        if self.upstream.is_end_stream() || self.has_failed() {
                             self.end();
                         }
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
+                    let is_translated = self.is_translated();
                     self.abort(Ended::Cut, format!("its answer broke off: {error}"));
+                    if is_translated {
+                        // Its last event says so.
+                        continue;
+                    }
                     return Poll::Ready(Some(Err(io::Error::other(error))));
                 }
                 Poll::Ready(None) => self.end(),
@@ -349,11 +386,24 @@ impl ForwardedAnswer {
                     ready!(self.poll_silence(context));
                     let silent = "the model server sent nothing for too long";
                     let seconds = self.patience.as_secs_f32();
+                    let is_translated = self.is_translated();
                     self.abort(Ended::Stalled, format!("it sent nothing for {seconds} s"));
+                    if is_translated {
+                        continue;
+                    }
                     return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, silent))));
                 }
             }
         }
+    }
+
+    fn is_translated(&self) -> bool {
+        matches!(self.watch, Watch::Translating(..))
+    }
+
+    /// Returns whether a translated stream has ended with an error, so that no more of it is read.
+    fn has_failed(&self) -> bool {
+        matches!(&self.watch, Watch::Translating(_, stream) if stream.has_failed())
     }
 
     /// Ready after too long a silence. The timer is reset only when it expires.
@@ -366,6 +416,12 @@ impl ForwardedAnswer {
             }
             self.silence.as_mut().reset(due);
         }
+    }
+}
+
+fn push(ready: &mut VecDeque<Bytes>, text: String) {
+    if !text.is_empty() {
+        ready.push_back(text.into());
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod forward;
 pub(crate) mod generate;
 mod listing;
 pub(crate) mod models;
+mod out_request;
 mod owned;
 pub(crate) mod refused;
 mod relay;

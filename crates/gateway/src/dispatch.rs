@@ -26,8 +26,10 @@ use crate::backends::{Lease, LiveBackend, PickedKey, Query};
 use crate::metrics::{FailedAt, OfBackend};
 use crate::state::Gateway;
 use crate::traces::{Span, TraceContext};
+use crate::translation::Translation;
 use crate::upstream::{self, DecodedBody, Failure, OutBody, Outgoing};
 use gateway_policy::error::ApiError;
+use gateway_policy::settings::Backend;
 
 /// The code of the error when all backends are full.
 pub(crate) const BUSY: &str = "upstream_busy";
@@ -38,7 +40,7 @@ pub(crate) struct Forward<'a> {
     pub(crate) query: Query<'a>,
     /// The method.
     pub(crate) method: Method,
-    /// The client's path and query, `/v1/…`.
+    /// The client's path and query, `/v1/…`, unless the body has its own.
     pub(crate) path: &'a str,
     /// The client's headers, filtered by [`upstream::for_upstream`].
     pub(crate) headers: HeaderMap,
@@ -54,8 +56,32 @@ pub(crate) struct Forward<'a> {
 pub(crate) enum Content<'a> {
     /// The same for all backends.
     Fixed(OutBody),
-    /// With the member `prompt_cache_retention`, which the gateway adds, or without it.
-    Edited(&'a (dyn Fn(bool) -> OutBody + Send + Sync)),
+    /// Written for each backend.
+    Written {
+        /// Writes it, with the member `prompt_cache_retention`, which the gateway adds, or without it. The error is for
+        /// the client: this backend cannot serve it.
+        write: &'a (dyn Fn(&Backend, bool) -> Result<Prepared, ApiError> + Send + Sync),
+        /// True if the member is added for backends that take it.
+        adds_retention: bool,
+    },
+}
+
+/// A request for one backend.
+pub(crate) struct Prepared {
+    /// In place of that of [`Forward`].
+    pub(crate) path: Option<String>,
+    /// In place of those of [`Forward`].
+    pub(crate) headers: Option<HeaderMap>,
+    pub(crate) body: OutBody,
+    /// The way back for its answer, if it is in another wire than the client's.
+    pub(crate) translation: Option<Box<Translation>>,
+}
+
+impl Prepared {
+    /// A body with the path and the headers of the client.
+    pub(crate) fn as_sent(body: OutBody) -> Self {
+        Self { path: None, headers: None, body, translation: None }
+    }
 }
 
 /// The attempts that are repeated at another backend, by how far they came.
@@ -75,6 +101,8 @@ pub(crate) struct Arrived {
     pub(crate) first: Option<Bytes>,
     /// The place at the backend that answers.
     pub(crate) lease: Lease,
+    /// The translation of its answer.
+    pub(crate) translation: Option<Box<Translation>>,
 }
 
 /// No backend served the request.
@@ -115,8 +143,15 @@ pub(crate) async fn dispatch(
             return Err(last.unwrap_or_else(|| busy(forward)));
         };
         let live = Arc::clone(lease.live());
-        let Some(body) = forward.body.next(live.takes_retention()) else {
-            return Err(last.unwrap_or_else(|| busy(forward)));
+        let prepared = match forward.body.next(live.backend(), live.takes_retention()) {
+            Ok(Some(prepared)) => prepared,
+            Ok(None) => return Err(last.unwrap_or_else(|| busy(forward))),
+            Err(error) => {
+                run.tried.push(live.id());
+                let cause = format!("the request is not sent: {}", error.message());
+                last = Some(last.unwrap_or(Refused { error, cause, is_answer: false }));
+                continue;
+            }
         };
         if let Some(last) = &last {
             let request = request_id(request);
@@ -124,7 +159,7 @@ pub(crate) async fn dispatch(
         }
         run.tried.push(live.id());
         noted(&live);
-        match run.at_backend(lease, body).await {
+        match run.at_backend(lease, prepared).await {
             Ok(arrived) => {
                 run.pause_forbidden(&arrived);
                 return Ok(arrived);
@@ -206,14 +241,15 @@ impl Run<'_> {
     async fn at_backend(
         &mut self,
         mut lease: Lease,
-        mut body: OutBody,
+        mut prepared: Prepared,
     ) -> Result<Arrived, (Refused, Next)> {
         let live = Arc::clone(lease.live());
         let mut retention = live.takes_retention();
         let mut refused: Vec<PickedKey> = Vec::new();
         let mut key = live.keys().pick(&refused, self.gateway.clock.steady());
         loop {
-            let sent = self.attempt(&live, key.as_ref(), body).await;
+            let Prepared { path, headers, body, translation } = prepared;
+            let sent = self.attempt(&live, key.as_ref(), (path, headers, body)).await;
             let (response, first) = match sent {
                 Ok(sent) => sent,
                 Err(failure) => return Err(self.failed(&mut lease, &failure)),
@@ -223,9 +259,11 @@ impl Run<'_> {
                 lease.began();
                 self.put_aside(&live, &refused);
                 let (head, body) = response.into_parts();
-                return Ok(Arrived { head, body, first, lease });
+                return Ok(Arrived { head, body, first, lease, translation });
             }
-            let answer = errors::read(&live, response, first).await;
+            let caller = translation.as_ref().map(|translation| translation.caller());
+            let answer = errors::read(&live, response, first, caller).await;
+            let status = answer.status;
             let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
             if is_refused && let Some(tried) = key.take() {
                 if status == StatusCode::UNAUTHORIZED {
@@ -233,16 +271,17 @@ impl Run<'_> {
                 }
                 refused.push(tried);
                 let next = live.keys().pick(&refused, self.gateway.clock.steady());
-                if let (Some(next), Some(again)) = (next, self.forward.body.next(retention)) {
-                    (key, body) = (Some(next), again);
+                let again = self.forward.body.next(live.backend(), retention);
+                if let (Some(next), Ok(Some(again))) = (next, again) {
+                    (key, prepared) = (Some(next), again);
                     continue;
                 }
             }
             if retention && self.forward.body.adds_retention() && answer.names_retention() {
                 live.refuses_retention();
                 retention = false;
-                if let Some(again) = self.forward.body.next(retention) {
-                    body = again;
+                if let Ok(Some(again)) = self.forward.body.next(live.backend(), retention) {
+                    prepared = again;
                     continue;
                 }
             }
@@ -250,7 +289,12 @@ impl Run<'_> {
         }
     }
 
-    async fn attempt(&self, live: &LiveBackend, key: Option<&PickedKey>, body: OutBody) -> Sent {
+    async fn attempt(
+        &self,
+        live: &LiveBackend,
+        key: Option<&PickedKey>,
+        (path, headers, body): (Option<String>, Option<HeaderMap>, OutBody),
+    ) -> Sent {
         let backend = live.backend();
         let Some(base) = backend.base_in(self.forward.query.region) else {
             return Err(Failure::Unreachable("it has no address in the region".to_owned()));
@@ -259,8 +303,8 @@ impl Run<'_> {
             base,
             key: (key.map(PickedKey::reveal), backend.key_header),
             method: self.forward.method.clone(),
-            path: self.forward.path,
-            headers: self.forward.headers.clone(),
+            path: path.as_deref().unwrap_or(self.forward.path),
+            headers: headers.unwrap_or_else(|| self.forward.headers.clone()),
             body,
         };
         let patience = self.patience(live);
@@ -394,10 +438,15 @@ impl Run<'_> {
 
 impl Content<'_> {
     /// The body for the next attempt; `None` if it cannot be sent again.
-    fn next(&self, retention: bool) -> Option<OutBody> {
+    ///
+    /// # Errors
+    /// The backend cannot serve it.
+    fn next(&self, backend: &Backend, retention: bool) -> Result<Option<Prepared>, ApiError> {
         match self {
-            Self::Fixed(body) => body.again(),
-            Self::Edited(edited) => Some(edited(retention)),
+            Self::Fixed(body) => Ok(body.again().map(Prepared::as_sent)),
+            Self::Written { write, adds_retention } => {
+                write(backend, retention && *adds_retention).map(Some)
+            }
         }
     }
 
@@ -407,7 +456,7 @@ impl Content<'_> {
     }
 
     fn adds_retention(&self) -> bool {
-        matches!(self, Self::Edited(_))
+        matches!(self, Self::Written { adds_retention: true, .. })
     }
 }
 

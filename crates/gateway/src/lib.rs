@@ -42,6 +42,7 @@ mod test_support;
 mod throttle;
 mod trace_export;
 mod traces;
+mod translation;
 mod upstream;
 mod webhook;
 mod workers;

@@ -13,6 +13,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::project_metrics::ProjectMetrics;
+use crate::translation::WarningLog;
 
 /// The metrics.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct Metrics {
     pub(crate) first_token: Family<OfModel, Histogram>,
     /// `gateway_request_seconds{model}`.
     pub(crate) duration: Family<OfModel, Histogram>,
+    /// Members that translations left out.
+    pub(crate) translations: Arc<WarningLog>,
     /// Those by project.
     pub(crate) projects: ProjectMetrics,
     /// `gateway_open_requests`.
@@ -132,6 +135,7 @@ impl Metrics {
             open: Gauge::default(),
             first_token: Family::new_with_constructor(seconds),
             duration: Family::new_with_constructor(seconds),
+            translations: Arc::default(),
             projects: ProjectMetrics::new(top_projects, &mut registry),
             now: Now::default(),
             registry: Registry::default(),
@@ -159,6 +163,8 @@ impl Metrics {
         registry.register("request_seconds", help, metrics.duration.clone());
         let help = "Requests that a model server failed";
         registry.register("upstream_failures", help, metrics.upstream_failures.clone());
+        let help = "Members that translations between wires left out";
+        registry.register("translation_warnings", help, metrics.translations.counts.clone());
         registry.register("open_requests", "Requests under way", metrics.open.clone());
         let now = &metrics.now;
         for (name, help, gauge) in [

@@ -7,6 +7,7 @@ use hyper::Method;
 use gateway_body::Kind;
 use gateway_policy::error::ApiError;
 use gateway_store::ledger::Endpoint;
+use wire::Wire;
 
 /// The route of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,10 @@ pub(crate) enum Route<'a> {
 pub(crate) enum Api<'a> {
     /// A model generates output.
     Generate(Generation),
+    /// The same on a path of Gemini, which names the model.
+    Gemini(Generation, InPath<'a>),
+    /// `GET /v1beta/models/{id}`.
+    GeminiModel(&'a str),
     /// A page that depends only on the configuration and the caller.
     Page(Page),
     /// `GET /v1/models/{id}`; ids may contain slashes.
@@ -64,6 +69,8 @@ pub(crate) enum Api<'a> {
 pub(crate) enum Page {
     /// The models of the caller.
     Models,
+    /// The same, as Gemini lists them.
+    GeminiModels,
     /// The limits of fine-tuning.
     FineTuningLimits,
 }
@@ -77,6 +84,17 @@ pub(crate) struct Generation {
     pub(crate) endpoint: Endpoint,
     /// The rule for a form as the body: it may or must be one.
     pub(crate) form: Form,
+}
+
+/// The parts of a request that Gemini has in the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InPath<'a> {
+    /// The model's name, encoded.
+    pub(crate) model: &'a str,
+    /// The method of the model, such as `generateContent`.
+    pub(crate) verb: &'static str,
+    /// True if the answer is a stream.
+    pub(crate) is_stream: bool,
 }
 
 /// The rule for a `multipart/form-data` body.
@@ -97,9 +115,13 @@ const MAX_SEGMENTS: usize = 16;
 /// 400 for a path with empty segments, dot segments, encoded slashes, or needlessly encoded
 /// characters: `%63hat` would be a chat to the upstream, and something else here.
 pub(crate) fn segments(path: &str) -> Result<Vec<&str>, ApiError> {
+    segments_below(path, "/v1/")
+}
+
+fn segments_below<'a>(path: &'a str, version: &str) -> Result<Vec<&'a str>, ApiError> {
     let is_tricky = !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
         || !path.split('%').skip(1).all(is_needed_encoding);
-    let rest = path.strip_prefix("/v1/").unwrap_or_default();
+    let rest = path.strip_prefix(version).unwrap_or_default();
     let segments: Vec<&str> = rest.split('/').collect();
     let is_strange = |segment: &&str| matches!(*segment, "" | "." | "..");
     if is_tricky || segments.iter().any(is_strange) || segments.len() > MAX_SEGMENTS {
@@ -120,10 +142,50 @@ fn is_needed_encoding(after: &str) -> bool {
     })
 }
 
-/// Returns whether errors on a path have the form of Messages.
-pub(crate) fn speaks_messages(path: &str) -> bool {
-    let rest = path.strip_prefix("/v1/messages");
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// The wire whose form errors on a path have.
+pub(crate) fn wire_of_path(path: &str) -> Wire {
+    let is_below = |prefix: &str| {
+        let rest = path.strip_prefix(prefix);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    match () {
+        () if is_below("/v1/messages") => Wire::Messages,
+        () if is_below("/v1beta") => Wire::Gemini,
+        () if is_below("/v1/chat") => Wire::Chat,
+        () => Wire::Responses,
+    }
+}
+
+/// The routes of Gemini.
+fn gemini<'a>(method: &Method, path: &'a str) -> Result<Api<'a>, ApiError> {
+    segments_below(path, "/v1beta/")?;
+    let gets = matches!(*method, Method::GET | Method::HEAD);
+    let named = path.strip_prefix("/v1beta/models/");
+    let call = named.and_then(|named| named.rsplit_once(':'));
+    Ok(match (named, call) {
+        (_, Some((model, verb))) => {
+            let (kind, endpoint) = (Kind::Gemini, Endpoint::Completions);
+            let (kind, endpoint, verb, is_stream) = match verb {
+                "generateContent" => (kind, endpoint, "generateContent", false),
+                "streamGenerateContent" => (kind, endpoint, "streamGenerateContent", true),
+                "countTokens" => (Kind::GeminiTokens, Endpoint::Other, "countTokens", false),
+                _ if gets => return Ok(Api::GeminiModel(named.unwrap_or_default())),
+                _ => return Err(nothing(method, path)),
+            };
+            if *method != Method::POST {
+                return Ok(Api::WrongMethod("POST"));
+            }
+            let generation = Generation { kind, endpoint, form: Form::Never };
+            Api::Gemini(generation, InPath { model, verb, is_stream })
+        }
+        (Some(name), None) if gets => Api::GeminiModel(name),
+        (None, None) if gets && path == "/v1beta/models" => Api::Page(Page::GeminiModels),
+        _ => return Err(nothing(method, path)),
+    })
+}
+
+fn nothing(method: &Method, path: &str) -> ApiError {
+    ApiError::not_found("not_found", format!("There is nothing at {method} {path}."))
 }
 
 /// Forwarded methods.
@@ -175,10 +237,8 @@ pub(crate) fn find<'a>(
             *segments = self::segments(path)?;
             Ok(api(method, segments))
         }
-        _ => {
-            let message = format!("There is nothing at {method} {path}.");
-            Err(ApiError::not_found("not_found", message))
-        }
+        _ if path.starts_with("/v1beta/") => gemini(method, path).map(Route::Api),
+        _ => Err(nothing(method, path)),
     }
 }
 
@@ -332,6 +392,53 @@ mod tests {
         check(Method::POST, "/v1/realtime/client_secrets", Api::Minting);
         check(Method::GET, "/v1/realtime", Api::Minting);
         assert_eq!(api(&Method::GET, &["organization", "projects"]), Route::Admin);
+    }
+
+    #[test]
+    fn gemini_has_the_model_and_the_stream_in_the_path() {
+        let find = |method: Method, path: &'static str| gemini(&method, path).ok();
+        let call = |kind, endpoint, model, verb, is_stream| {
+            let generation = Generation { kind, endpoint, form: Form::Never };
+            Some(Api::Gemini(generation, InPath { model, verb, is_stream }))
+        };
+        let (kind, endpoint) = (Kind::Gemini, Endpoint::Completions);
+        for (path, expected) in [
+            (
+                "/v1beta/models/big:generateContent",
+                call(kind, endpoint, "big", "generateContent", false),
+            ),
+            (
+                "/v1beta/models/maker/big:7b:streamGenerateContent",
+                call(kind, endpoint, "maker/big:7b", "streamGenerateContent", true),
+            ),
+            (
+                "/v1beta/models/big:countTokens",
+                call(Kind::GeminiTokens, Endpoint::Other, "big", "countTokens", false),
+            ),
+            ("/v1beta/models/big:embedContent", None),
+            ("/v1beta/models/big:batchGenerateContent", None),
+            ("/v1beta/models/big", None),
+            ("/v1beta/models", None),
+            ("/v1beta/files", None),
+            ("/v1beta/models/../big:generateContent", None),
+            ("/v1beta/models/b%69g:generateContent", None),
+        ] {
+            assert_eq!(find(Method::POST, path), expected, "{path}");
+        }
+        let big = Some(Api::GeminiModel("maker/big:7b"));
+        assert_eq!(find(Method::GET, "/v1beta/models/maker/big:7b"), big);
+        assert_eq!(find(Method::GET, "/v1beta/models"), Some(Api::Page(Page::GeminiModels)));
+        let wrong = find(Method::PUT, "/v1beta/models/big:generateContent");
+        assert_eq!(wrong, Some(Api::WrongMethod("POST")));
+        for (path, wire) in [
+            ("/v1/messages/count_tokens", Wire::Messages),
+            ("/v1/messagesx", Wire::Responses),
+            ("/v1beta/models", Wire::Gemini),
+            ("/v1beta", Wire::Gemini),
+            ("/v1/models", Wire::Responses),
+        ] {
+            assert_eq!(wire_of_path(path), wire, "{path}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 pub(crate) use body::OutBody;
 pub(crate) use failure::{Failure, SecretMask, too_large, too_slow};
-pub(crate) use headers::{for_client, for_upstream, waits};
+pub(crate) use headers::{for_client, for_other_wire, for_upstream, waits, without_google};
 pub(crate) use http_client::DecodedBody;
 pub(crate) use redactor::Redactor;
 
@@ -41,7 +41,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) key: (Option<&'a str>, KeyHeader),
     /// The method.
     pub(crate) method: Method,
-    /// The client's path and query, `/v1/…`.
+    /// The client's path and query, `/v1/…` or `/v1beta/…`.
     pub(crate) path: &'a str,
     /// The client's headers, filtered by [`for_upstream`].
     pub(crate) headers: HeaderMap,
@@ -173,6 +173,9 @@ fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
             }
             KeyHeader::XApiKey => (HeaderName::from_static("x-api-key"), Cow::Borrowed(key)),
             KeyHeader::ApiKey => (HeaderName::from_static("api-key"), Cow::Borrowed(key)),
+            KeyHeader::XGoogApiKey => {
+                (HeaderName::from_static("x-goog-api-key"), Cow::Borrowed(key))
+            }
         };
         let value = HeaderValue::from_str(&text);
         let mut value = value.map_err(|error| Failure::Unsendable(error.to_string()))?;
@@ -185,9 +188,12 @@ fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
 /// `/v1/chat/completions?x` at `https://host/api/v1` is `https://host/api/v1/chat/completions?x`.
 fn uri(base: &Base, path: &str) -> Result<Uri, hyper::http::Error> {
     let path = headers::path_for_upstream(path);
-    let rest = path.strip_prefix("/v1").unwrap_or(&path);
+    let (is_beta, rest) = match path.strip_prefix("/v1beta/") {
+        Some(_) => (true, &path["/v1beta".len()..]),
+        None => (false, path.strip_prefix("/v1").unwrap_or(&path)),
+    };
     let path: PathAndQuery = match &*base.path {
-        "/v1" => path.parse()?,
+        "/v1" if !is_beta => path.parse()?,
         prefix => format!("{prefix}{rest}").parse()?,
     };
     let mut parts = base.origin.clone().into_parts();

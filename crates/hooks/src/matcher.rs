@@ -16,13 +16,13 @@ pub enum Matcher {
     Pattern(Regex),
 }
 
-/// A matcher that is no regular expression.
+/// A matcher that is not a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidMatcher(String);
 
 impl Matcher {
     /// # Errors
-    /// The text is no regular expression, or one that is too large.
+    /// The text is not a regular expression, or one that is too large.
     pub fn parse(text: Option<&str>) -> Result<Self, InvalidMatcher> {
         let text = text.unwrap_or_default();
         if text.is_empty() || text == "*" {
@@ -60,7 +60,7 @@ impl Matcher {
 
 impl fmt::Display for InvalidMatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the matcher is no regular expression: {}", self.0)
+        write!(f, "the matcher is not a regular expression: {}", self.0)
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
     fn patterns_that_are_none_or_too_large_are_errors() {
         for text in ["(", "a{1000}{1000}", "[z-a]"] {
             let error = Matcher::parse(Some(text)).unwrap_err().to_string();
-            assert!(error.starts_with("the matcher is no regular expression: "), "{error}");
+            assert!(error.starts_with("the matcher is not a regular expression: "), "{error}");
         }
     }
 }

@@ -82,7 +82,7 @@ fn one_bad_part_hides_no_other() {
         "UserPromptSubmit[0].hooks[0]: the timeout must be a number of seconds above 0",
         "PreToolUse[0]: a group must be an object with the member `hooks`",
         "PreToolUse[1]: the matcher must be a string",
-        "PreToolUse[2]: the matcher is no regular expression: error: unclosed group",
+        "PreToolUse[2]: the matcher is not a regular expression: error: unclosed group",
         "PreToolUse[3]: the member `hooks` must be an array of handlers",
         "PreToolUse[4]: the member `if` is not known and has no effect",
         "PreToolUse[4].hooks[1]: there are no handlers of the type `http`; use `command`, `prompt`, `agent` or `mcpTool`",

@@ -30,7 +30,7 @@ const NONE: [&str; 2] = ["no_proxy", "NO_PROXY"];
 /// Why a proxy cannot be used. No message has its user name or password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
-    /// The variable's value is no address of a proxy.
+    /// The variable's value is not an address of a proxy.
     #[error(
         "{variable} is not the address of a proxy; write it as `http://host:port`, \
          `https://host:port` or `socks5://host:port`, or unset it"

@@ -37,7 +37,7 @@ pub fn kind_of(bytes: &[u8]) -> Result<Kind, Error> {
 /// enough, but for a JPEG with much metadata in front.
 ///
 /// # Errors
-/// It is no image, or its beginning does not say them.
+/// It is not an image, or its beginning does not say them.
 pub fn size_of_start(bytes: &[u8]) -> Result<(u32, u32), Error> {
     let kind = kind_of(bytes)?;
     let input = Cursor::new(bytes);

@@ -1,4 +1,4 @@
-//! Images of every format, upright or turned, with and without metadata, and what is no image.
+//! Images of every format, upright or turned, with and without metadata, and what is not an image.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Cursor;

@@ -183,7 +183,9 @@ impl Check {
         let is_known =
             |name: &Value| name.as_str().is_some_and(|name| properties.contains_key(name));
         match required.and_then(|names| names.iter().find(|name| !is_known(name))) {
-            Some(name) => Err(format!("at {place}: `required` names {name}, which is no property")),
+            Some(name) => {
+                Err(format!("at {place}: `required` names {name}, which is not a property"))
+            }
             None => Ok(()),
         }
     }

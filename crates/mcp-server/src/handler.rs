@@ -65,7 +65,7 @@ impl Handler {
             match answers.remove(&key(ask.id)).map(serde_json::from_value::<ElicitResult>) {
                 Some(Ok(result)) => turn.reply(ask.id, Reply::Elicited(result)),
                 Some(Err(error)) => {
-                    let why = format!("the client's answer is no elicitation result ({error})");
+                    let why = format!("the client's answer is not an elicitation result ({error})");
                     turn.reply(ask.id, Reply::Unavailable(why));
                 }
                 // It is asked again.

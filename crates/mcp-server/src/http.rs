@@ -227,7 +227,7 @@ fn problem(request: &Request<Bytes>) -> Option<(Option<RequestId>, ErrorData)> {
     }
     let id = value.get("id").cloned().and_then(|id| serde_json::from_value(id).ok());
     let error = serde_json::from_value::<ClientJsonRpcMessage>(value).err()?;
-    let message = format!("Invalid request: the body is no message of MCP ({error})");
+    let message = format!("Invalid request: the body is not an MCP message ({error})");
     Some((id, ErrorData::invalid_request(message, None)))
 }
 
@@ -272,7 +272,7 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error
     Value::deserialize(from).map(Some)
 }
 
-/// The answer to a message that is no valid request.
+/// The answer to a message that is not a valid request.
 fn invalid(error: ErrorData, id: Option<RequestId>) -> Response<Full<Bytes>> {
     let message = ServerJsonRpcMessage::error(error, id);
     let body = serde_json::to_vec(&message).unwrap_or_default();

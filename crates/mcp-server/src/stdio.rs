@@ -249,7 +249,7 @@ fn decode(
         Ok(message) => Ok(Some(message)),
         Err(_) if has_method && id.is_none() => Ok(None),
         Err(error) => {
-            let message = format!("Invalid request: the line is no message of MCP ({error})");
+            let message = format!("Invalid request: the line is not an MCP message ({error})");
             Err((id, ErrorData::invalid_request(message, None)))
         }
     }

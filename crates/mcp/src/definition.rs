@@ -46,6 +46,17 @@ pub struct Program {
     pub env: BTreeMap<String, String>,
     /// Names of variables to pass on.
     pub env_vars: Vec<String>,
+    pub confinement: Confinement,
+}
+
+/// The files that a program may change, and its network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Confinement {
+    /// Everything that the user may.
+    #[default]
+    None,
+    /// It changes nothing, or only its working folder and the temporary folders.
+    Sandboxed { writes: bool, network: bool },
 }
 
 /// An endpoint.
@@ -101,13 +112,17 @@ impl Definition {
     pub fn digest(&self) -> Digest {
         let mut parts = Parts(Vec::new());
         match &self.transport {
-            Transport::Stdio(Program { command, args, cwd, env, env_vars }) => {
+            Transport::Stdio(Program { command, args, cwd, env, env_vars, confinement }) => {
                 parts.add(b"stdio");
                 parts.add(command.as_bytes());
                 parts.add(cwd.as_os_str().as_encoded_bytes());
                 parts.add_all(args);
                 parts.add_all(env.iter().flat_map(|(name, value)| [name, value]));
                 parts.add_all(env_vars);
+                // What was known before there were sandboxes keeps its digest.
+                if let Confinement::Sandboxed { writes, network } = confinement {
+                    parts.add(&[u8::from(*writes), u8::from(*network)]);
+                }
             }
             Transport::Http(HttpServer { url, headers, bearer, oauth: _ }) => {
                 parts.add(b"http");
@@ -176,6 +191,7 @@ mod tests {
                 cwd: cwd.into(),
                 env: BTreeMap::new(),
                 env_vars: Vec::new(),
+                confinement: Confinement::None,
             }),
             enabled_tools: None,
             disabled_tools: Vec::new(),
@@ -186,6 +202,11 @@ mod tests {
         assert_eq!(one.digest(), program("a", &["b", "c"], "/").digest());
         let limited = Definition { tool_timeout: Duration::from_secs(9), ..one.clone() };
         assert_eq!(one.digest(), limited.digest());
+        let mut confined = one.clone();
+        if let Transport::Stdio(program) = &mut confined.transport {
+            program.confinement = Confinement::Sandboxed { writes: false, network: false };
+        }
+        assert_ne!(one.digest(), confined.digest());
         let others = [
             program("x", &["b", "c"], "/"),
             program("a", &["b"], "/"),

@@ -31,7 +31,7 @@ pub fn complete(schema: &Value, content: Option<Value>) -> Result<Value, String>
         values.insert(name.clone(), value);
     }
     if let Some(unknown) = given.keys().find(|name| !fields.contains_key(*name)) {
-        return Err(format!("`content.{unknown}` is no field of the form"));
+        return Err(format!("`content.{unknown}` is not a field of the form"));
     }
     let required = schema.get("required").and_then(Value::as_array);
     let missing = required.into_iter().flatten().filter_map(Value::as_str);
@@ -48,9 +48,9 @@ pub fn complete(schema: &Value, content: Option<Value>) -> Result<Value, String>
 /// What no address of a page may have.
 pub(crate) fn page_address(text: &str) -> Result<(String, Option<String>), String> {
     let refused = |problem: &str| Err(format!("`url` {problem}"));
-    let Ok(url) = url::Url::parse(text) else { return refused("is no address of a page") };
+    let Ok(url) = url::Url::parse(text) else { return refused("is not the address of a page") };
     if !matches!(url.scheme(), "https" | "http") || !url.has_host() {
-        return refused("is no address of a page: only `https` and `http` are");
+        return refused("is not the address of a page: only `https` and `http` are");
     }
     if text.chars().any(visible::is_hidden) {
         return refused("has hidden characters");
@@ -107,7 +107,7 @@ pub(crate) fn problem_of_params(params: &Value) -> String {
     }
     let schema = params.get("requestedSchema").unwrap_or(&Value::Null);
     let Some(fields) = schema.get("properties").and_then(Value::as_object) else {
-        return "`requestedSchema` is no object with `properties`".to_owned();
+        return "`requestedSchema` is not an object with `properties`".to_owned();
     };
     let is_simple = |field: &Value| {
         let kind = field.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -118,7 +118,7 @@ pub(crate) fn problem_of_params(params: &Value) -> String {
             let name = crate::error::quoted(name);
             format!("the field `{name}` has a type that forms do not have")
         }
-        None => "`requestedSchema` is no form: a keyword of it has another form".to_owned(),
+        None => "`requestedSchema` is not a form: one of its keywords has another form".to_owned(),
     }
 }
 
@@ -154,11 +154,11 @@ fn check_text(field: &Value, value: &Value) -> Result<(), String> {
         return Err(format!("is shorter than {min} characters"));
     }
     match field.get("format").and_then(Value::as_str) {
-        Some("email") if !is_email(text) => Err("is no e-mail address".to_owned()),
+        Some("email") if !is_email(text) => Err("is not an e-mail address".to_owned()),
         Some("uri") if url::Url::parse(text).is_err() => Err("is no URI".to_owned()),
-        Some("date") if !is_date(text) => Err("is no date as in 2026-01-31".to_owned()),
+        Some("date") if !is_date(text) => Err("is not a date as in 2026-01-31".to_owned()),
         Some("date-time") if !is_date_time(text) => {
-            Err("is no date with time as in 2026-01-31T12:00:00Z".to_owned())
+            Err("is not a date with time as in 2026-01-31T12:00:00Z".to_owned())
         }
         _ => Ok(()),
     }
@@ -282,7 +282,7 @@ mod tests {
         check("https:\\\\bank.example@evil/", Err("a user name or a password"));
         check("javascript:alert(1)", Err("only `https` and `http`"));
         check("file:///etc/passwd", Err("only `https` and `http`"));
-        check("nowhere", Err("no address"));
+        check("nowhere", Err("not the address"));
         check("https://a/\u{202e}b", Err("hidden"));
     }
 
@@ -300,7 +300,7 @@ mod tests {
     fn what_is_wrong_with_a_question() {
         for (params, part) in [
             (json!(null), "`message`"),
-            (json!({"message": "m"}), "`requestedSchema` is no object"),
+            (json!({"message": "m"}), "`requestedSchema` is not an object"),
             (json!({"message": "m", "mode": "novel"}), "`mode` is neither"),
             (json!({"message": "m", "mode": 5}), "`mode` is neither"),
             (json!({"message": "m", "mode": "url"}), "`url` and `elicitationId`"),
@@ -366,7 +366,7 @@ mod tests {
             (json!({"at": "2026-01-31"}), "date with time"),
             (json!({"at": "2026-01-31T25:00:00Z"}), "date with time"),
             (json!({"page": "nowhere"}), "URI"),
-            (json!({"other": 1}), "no field"),
+            (json!({"other": 1}), "not a field"),
             (json!([]), "not an object"),
         ] {
             let problem = whole(bad.clone()).unwrap_err();

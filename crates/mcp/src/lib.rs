@@ -71,7 +71,7 @@ mod stdio;
 pub use auth::{Callback, Login, log_out};
 pub use calls::Progress;
 pub use catalog::{Catalog, Hints, Tool};
-pub use definition::{Definition, HttpServer, LoginStore, Oauth, Program, Transport};
+pub use definition::{Confinement, Definition, HttpServer, LoginStore, Oauth, Program, Transport};
 pub use digest::Digest;
 pub use error::{Error, ErrorKind};
 pub use pool::{Held, HeldServers, Options, Pool};

@@ -170,7 +170,7 @@ impl StdioTransport {
                     tracing::warn!(
                         target: "mcp::stdio",
                         server = self.server,
-                        "a line of standard output is no message ({error}) and is skipped: {text}"
+                        "a line of standard output is not a message ({error}) and is skipped: {text}"
                     );
                 }
                 let id = answered_by(&line).and_then(|id| serde_json::from_value(id).ok());

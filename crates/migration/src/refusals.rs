@@ -76,7 +76,7 @@ impl Refusals {
         };
         if texts.is_none() {
             let why =
-                format!("whether it is refused is unknown, because {place} is no list of texts");
+                format!("whether it is refused is unknown, because {place} is not a list of texts");
             self.unknown.get_or_insert(why);
         }
         texts
@@ -120,8 +120,8 @@ mod tests {
         check(null.clone(), json!(["a"]), [None, Some("not among those of `yes` of f")]);
         check(null.clone(), json!([]), [Some("not among"), Some("not among")]);
         check(json!(["a"]), json!(["a"]), [Some("refused by"), Some("not among")]);
-        check(json!("b"), null.clone(), [Some("`no` of f is no list"), Some("unknown")]);
+        check(json!("b"), null.clone(), [Some("`no` of f is not a list"), Some("unknown")]);
         check(json!(["a", 1]), null.clone(), [Some("unknown"), Some("unknown")]);
-        check(null, json!({}), [Some("`yes` of f is no list"), Some("unknown")]);
+        check(null, json!({}), [Some("`yes` of f is not a list"), Some("unknown")]);
     }
 }

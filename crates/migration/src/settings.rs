@@ -398,7 +398,7 @@ mod tests {
         let file = Path::new("/home/u/.codex/config.toml");
         let mut item = Item::new(Kind::Settings, Agent::Codex, None);
         let text = "model = 'm'\nmodel_provider = 'p'\nmodel_verbosity = 'low'\n\
-                    [model_providers.p]\nbase_url = 'https://h/v1'\nwire_api = 'chat'\n\
+                    [model_providers.p]\nbase_url = 'https://h/v1'\nwire_api = 'soap'\n\
                     [model_providers.q]\nbase_url = 'https://q/v1'\n";
         add_toml(text, (file, None), &roots(), &mut item).unwrap();
         let names: Vec<String> = found(&item).into_iter().map(|(name, _)| name).collect();

@@ -30,6 +30,9 @@ pub use expect::{Expect, OneOrMany};
 /// Largest script file, in bytes.
 pub const MAX_SCRIPT_BYTES: u64 = 64 << 20;
 
+/// Bytes of text per estimated token, if a script gives no usage.
+pub(crate) const BYTES_PER_TOKEN: usize = 4;
+
 /// Names of the built-in scripts.
 pub const BUILT_IN: [&str; 2] = ["demo", "echo"];
 

@@ -1,6 +1,6 @@
-//! The scripted model and the offline model as HTTP servers. `POST {any prefix}/responses` returns
-//! the script's next response, or the offline model's; both serve the other routes of the hosted
-//! API with the offline model.
+//! The scripted model and the offline model as HTTP servers. A request for a response, in any of the four wires, gets
+//! the script's next response, or the offline model's; both serve the other routes of the hosted API with the offline
+//! model.
 
 use std::{
     convert::Infallible,
@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::{
-    HeaderMap, Method, Request, Response, StatusCode,
+    Method, Request, Response, StatusCode,
     body::{Body, Incoming},
     header,
     http::request::Parts,
@@ -21,15 +21,12 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{json, value::RawValue};
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time};
 
-use crate::script::{
-    Script,
-    engine::{Answer, Engine, Refusal},
-    player::{Action, Player},
-};
+use crate::script::{Script, engine::Engine};
+use crate::wires::{Memory, route};
 
 mod audio;
 mod chat;
@@ -48,8 +45,9 @@ mod saying;
 mod vector_stores;
 mod videos;
 mod websocket;
+mod wires;
 
-use offline::{Call, Offline, segments};
+use offline::{Call, Offline};
 pub use offline::{Clock, OfflineModel};
 use reply::{AnswerBody, Refused, Reply, plain};
 
@@ -66,10 +64,11 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub type RequestLog = Box<dyn Write + Send>;
 
 struct State {
-    /// Serves `POST …/responses` if there is a script.
+    /// Gives the responses if there is a script.
     engine: Option<Engine>,
     offline: Offline,
     log: Option<Mutex<RequestLog>>,
+    memory: Arc<Memory>,
 }
 
 /// Serves `script` on `listener` until `shutdown` is done; then closes open connections
@@ -108,7 +107,12 @@ async fn run(
     log: Option<RequestLog>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let state = State { engine, offline: Offline::new(model), log: log.map(Mutex::new) };
+    let state = State {
+        engine,
+        offline: Offline::new(model),
+        log: log.map(Mutex::new),
+        memory: Arc::default(),
+    };
     let state = Arc::new(state);
     // Dropping the set closes the WebSockets, of which connections know nothing after their upgrade.
     let sockets = Arc::new(Mutex::new(JoinSet::new()));
@@ -219,38 +223,15 @@ impl State {
 
     async fn respond(&self, head: &Parts, body: &Bytes) -> Response<AnswerBody> {
         let path = head.uri.path();
-        if let (Some(engine), &Method::POST, ["responses"]) =
-            (&self.engine, &head.method, segments(path).as_slice())
-        {
-            return self.play(engine, body, &head.headers).await;
+        let route = route(&head.method, path, head.uri.query().unwrap_or_default(), &head.headers);
+        if let Some(response) = self.in_wire(route, head, body).await {
+            return response;
         }
         let content_type = head.headers.get(header::CONTENT_TYPE);
         let content_type = content_type.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let call = Call::new(head.uri.query().unwrap_or_default(), content_type, body);
         let answered = self.offline.answer(&head.method, path, &call);
         answered.map_or_else(Refused::into_response, Reply::into_response)
-    }
-
-    /// The script's next response, streamed if the request asks for it.
-    async fn play(
-        &self,
-        engine: &Engine,
-        body: &[u8],
-        headers: &HeaderMap,
-    ) -> Response<AnswerBody> {
-        #[derive(Deserialize)]
-        struct Streamed {
-            #[serde(default)]
-            stream: bool,
-        }
-        let player = match engine.answer(body, headers) {
-            Answer::Refusal(refusal) => return refused(refusal).await,
-            Answer::Stream(player) => player.about([("created_at", self.offline.now().into())]),
-        };
-        match serde_json::from_slice(body) {
-            Ok(Streamed { stream: true }) => Reply::Events(Box::new(player)).into_response(),
-            _ => whole(player).await,
-        }
     }
 
     fn write_log(
@@ -272,20 +253,6 @@ impl State {
     }
 }
 
-/// A response without streaming, sent after the time that its stream would take.
-async fn whole(player: Player) -> Response<AnswerBody> {
-    let mut actions = Vec::new();
-    for action in player {
-        match action {
-            Action::Pause(pause) => time::sleep(pause).await,
-            Action::Idle => std::future::pending().await,
-            other => actions.push(other),
-        }
-    }
-    let response = responses::ended(actions.into_iter());
-    response.map_or_else(Refused::into_response, |response| Reply::Json(response).into_response())
-}
-
 /// The decompressed request body; `None` if it is damaged or larger than [`MAX_REQUEST_BYTES`].
 fn decompressed(body: &[u8]) -> Option<Bytes> {
     zstd::bulk::decompress(body, MAX_REQUEST_BYTES).ok().map(Bytes::from)
@@ -298,19 +265,4 @@ fn unread_body(error: &(dyn std::error::Error + 'static)) -> Response<AnswerBody
     };
     let error = json!({"error": {"code": code, "message": error.to_string()}});
     plain(status, error.to_string().into())
-}
-
-async fn refused(refusal: Refusal) -> Response<AnswerBody> {
-    time::sleep(refusal.delay).await;
-    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
-    let mut response = plain(status, refusal.body);
-    for (name, value) in &refusal.headers {
-        let name = header::HeaderName::from_bytes(name.as_bytes());
-        let value = header::HeaderValue::from_str(value);
-        // The script's validation rejects invalid ones.
-        if let (Ok(name), Ok(value)) = (name, value) {
-            response.headers_mut().insert(name, value);
-        }
-    }
-    response
 }

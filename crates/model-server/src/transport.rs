@@ -147,7 +147,7 @@ async fn play(player: Player, idle: Duration, sender: &mpsc::Sender<Vec<Event>>)
     for action in player {
         let mut batch = Vec::new();
         match action {
-            Action::Bytes(bytes) => decoder.feed(&bytes, &mut batch),
+            Action::Bytes(bytes) | Action::Raw(bytes) => decoder.feed(&bytes, &mut batch),
             Action::Pause(pause) => time::sleep(pause).await,
             Action::Cut => decoder.cut_off(&mut batch),
             Action::Idle => {

@@ -22,8 +22,10 @@ use crate::open::{Refused, open};
 use crate::pacing::{Arrival, Pacer, Permit};
 use crate::read::{DRAIN_TIMEOUT, drain, pump};
 use crate::websocket::{self, Outcome, Sockets};
+use crate::wires;
 use crate::{
-    Endpoint, Event, Failure, FailureKind, Prompt, Provider, Transport, compression::Compression,
+    Endpoint, Event, Failure, FailureKind, Prompt, Provider, Transport, Wire,
+    compression::Compression,
 };
 
 pub use models::ModelsAnswer;
@@ -146,7 +148,8 @@ impl Client {
         }
         let method = Method::GET;
         let Ok(provider) = provider.authorized().await else { return };
-        let Ok(endpoint) = Endpoint::new(&provider, &method, "/models") else { return };
+        let path = wires::list_path(provider.wire);
+        let Ok(endpoint) = Endpoint::new(&provider, &method, path) else { return };
         let Ok(http) = self.inner.http.of(&provider).await else { return };
         let answer = http.request(endpoint.request(&method, Bytes::new()));
         if let Ok(Ok(answer)) = time::timeout(DRAIN_TIMEOUT * 10, answer).await {
@@ -272,7 +275,7 @@ async fn over_websocket(
     permit: &mut Permit,
     sender: &mpsc::Sender<Vec<Event>>,
 ) -> Outcome {
-    if !provider.supports_websockets {
+    if !provider.supports_websockets || provider.wire != Wire::Responses {
         return Outcome::UseHttp;
     }
     let Ok(provider) = provider.authorized().await else { return Outcome::UseHttp };

@@ -8,7 +8,7 @@ use hyper::{
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::{Failure, FailureKind, KeySource, Provider};
+use crate::{Failure, FailureKind, KeySource, Provider, wires};
 
 /// Everything but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -30,9 +30,9 @@ impl Endpoint {
     /// the configuration key to correct.
     pub fn new(provider: &Provider, method: &Method, path: &str) -> Result<Self, Failure> {
         let headers = headers(provider)?;
-        let mut url = format!("{}{path}", provider.base_url.trim_end_matches('/'));
-        for (at, (name, value)) in provider.query_params.iter().enumerate() {
-            url.push(if at == 0 { '?' } else { '&' });
+        let mut url = wires::joined(&provider.base_url, path);
+        for (name, value) in &provider.query_params {
+            url.push(if url.contains('?') { '&' } else { '?' });
             url.extend(utf8_percent_encode(name, RESERVED));
             url.push('=');
             url.extend(utf8_percent_encode(value, RESERVED));
@@ -45,6 +45,17 @@ impl Endpoint {
         let scheme = uri.scheme_str().unwrap_or_default();
         let label = format!("{method} {scheme}://{host}{}", uri.path());
         Ok(Self { uri, headers, label })
+    }
+
+    /// With headers of the provider's wire, where the configuration sets no others.
+    #[must_use]
+    pub(crate) fn with_headers(mut self, headers: &[(&'static str, String)]) -> Self {
+        for (name, value) in headers {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                self.headers.entry(*name).or_insert(value);
+            }
+        }
+        self
     }
 
     /// Scheme, host and port, for messages about connections.
@@ -83,11 +94,12 @@ fn headers(provider: &Provider) -> Result<HeaderMap, Failure> {
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    if headers.contains_key(header::AUTHORIZATION) {
+    let (name, _) = wire::key_header(provider.wire);
+    if headers.contains_key(header::AUTHORIZATION) || headers.contains_key(name) {
         return Ok(headers);
     }
     if let Some(value) = authorization(provider)? {
-        headers.insert(header::AUTHORIZATION, value);
+        headers.insert(name, value);
     }
     Ok(headers)
 }
@@ -106,7 +118,8 @@ fn authorization(provider: &Provider) -> Result<Option<HeaderValue>, Failure> {
             Err(unauthorized("was used without the credentials of its account; please report it"))
         }
         KeySource::Value(key) | KeySource::Issued(key) => {
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose().trim()))
+            let (_, prefix) = wire::key_header(provider.wire);
+            let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.expose().trim()))
                 .map_err(|_| unauthorized("has a key that no header can carry; set it again"))?;
             value.set_sensitive(true);
             Ok(Some(value))

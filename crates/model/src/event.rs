@@ -21,6 +21,8 @@ pub enum Event {
     },
     /// The response contradicts itself: how, as a clause. Once a response.
     Contradiction(&'static str),
+    /// The translation into or from the provider's wire left out a part: its member, and the reason.
+    LeftOut(String),
     /// Verifications that the provider recommends to the user, by their names.
     VerificationRequested {
         names: Vec<String>,
@@ -97,6 +99,7 @@ impl Event {
             self,
             Self::RateLimits(_)
                 | Self::PlanUsage(_)
+                | Self::LeftOut(_)
                 | Self::Queued { .. }
                 | Self::Held
                 | Self::Sent

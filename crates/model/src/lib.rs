@@ -1,4 +1,5 @@
-//! Model providers: streaming Responses-API requests over HTTP, and a small catalog of models. It
+//! Model providers: streaming requests over HTTP, in the Responses API or translated from and to it, and a small
+//! catalog of models. It
 //! knows neither threads nor the wire protocol of the application server, reads no environment, and
 //! never decides whether to run a tool or to retry a request.
 
@@ -24,6 +25,7 @@ mod reported_limits;
 mod stream_text;
 mod upgrade;
 mod websocket;
+mod wires;
 
 pub mod catalog;
 pub mod json;
@@ -45,3 +47,5 @@ pub use provider::{
 };
 pub use rate_limits::{RateLimit, RateLimits};
 pub use upgrade::WebSocket;
+pub use wire::Wire;
+pub use wires::wire_of_address;

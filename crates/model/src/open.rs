@@ -16,6 +16,7 @@ use crate::failure::{self, failure_from_status, request_id};
 use crate::http_clients::HttpClients;
 use crate::printable::printable;
 use crate::reported_limits::ReportedLimits;
+use crate::wires::{self, Outgoing, Translation};
 use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 
 /// Most bytes of an error response that are read.
@@ -35,11 +36,23 @@ pub(crate) enum Answer {
 /// A response that has begun.
 pub(crate) struct Opened {
     pub(crate) body: Answer,
+    /// For a stream in another wire than Responses.
+    pub(crate) translation: Option<Translation>,
+    /// The parts that translations left out: of the request, and of an answer that is no stream.
+    pub(crate) left_out: Vec<String>,
     /// The provider's name for the request.
     pub(crate) request_id: Option<String>,
     /// The model that answers, where a header names it.
     pub(crate) served_by: Option<String>,
     pub(crate) limits: ReportedLimits,
+}
+
+impl Opened {
+    /// The answer to a request, with what its translation left out.
+    fn of(mut self, outgoing: &Outgoing) -> Self {
+        self.left_out.splice(0..0, outgoing.left_out.iter().cloned());
+        self
+    }
 }
 
 /// A request that got no stream.
@@ -63,6 +76,7 @@ pub(crate) async fn open(
     provider: &Arc<Provider>,
     body: &Bytes,
 ) -> Result<(Arc<Provider>, Endpoint, Opened), Refused> {
+    let body = &Outgoing::new(provider, body)?;
     let authorized = provider.authorized().await?;
     let refused = match open_authorized(clients, compression, &authorized, body).await {
         Ok((endpoint, opened)) => return Ok((authorized, endpoint, opened)),
@@ -80,13 +94,14 @@ async fn open_authorized(
     clients: &HttpClients,
     compression: &Compression,
     provider: &Provider,
-    body: &Bytes,
+    outgoing: &Outgoing,
 ) -> Result<(Endpoint, Opened), Refused> {
-    let endpoint = Endpoint::new(provider, &Method::POST, "/responses")?;
+    let endpoint = outgoing.endpoint(provider)?;
     let http = &clients.of(provider).await?;
-    let sent = compression.encoded(provider, body);
-    let refused = match attempt(http, provider, &endpoint, &sent).await {
-        Ok(opened) => return Ok((endpoint, opened)),
+    let sent = compression.encoded(provider, &outgoing.body);
+    let translation = || outgoing.translation(provider);
+    let refused = match attempt(http, provider, &endpoint, &sent, translation()).await {
+        Ok(opened) => return Ok((endpoint, opened.of(outgoing))),
         Err(refused) => refused,
     };
     if !sent.compressed || !compression::may_be_refused(refused.failure.http_status) {
@@ -94,9 +109,10 @@ async fn open_authorized(
     }
     // The same request is sent again immediately without compression: not a retry of the provider's
     // work.
-    let opened = attempt(http, provider, &endpoint, &Encoded::plain(body)).await?;
+    let plain = Encoded::plain(&outgoing.body);
+    let opened = attempt(http, provider, &endpoint, &plain, translation()).await?;
     compression.refused_by(provider);
-    Ok((endpoint, opened))
+    Ok((endpoint, opened.of(outgoing)))
 }
 
 async fn attempt(
@@ -104,8 +120,10 @@ async fn attempt(
     provider: &Provider,
     endpoint: &Endpoint,
     body: &Encoded,
+    translation: Option<Translation>,
 ) -> Result<Opened, Refused> {
     let idle = provider.stream_idle_timeout;
+    let mut left_out = Vec::new();
     let mut request = endpoint.request(&Method::POST, body.bytes.clone());
     if let Some(Ok(value)) = provider.traceparent.as_deref().map(str::parse) {
         request.headers_mut().entry("traceparent").or_insert(value);
@@ -141,13 +159,19 @@ async fn attempt(
     let (head, body) = response.into_parts();
     let (request_id, served_by) = (request_id(&head.headers), served_by(&head.headers));
     if !is_json {
-        return Ok(Opened { body: Answer::Stream(body), request_id, served_by, limits });
+        let body = Answer::Stream(body);
+        return Ok(Opened { body, translation, left_out, request_id, served_by, limits });
     }
     let document = document(provider, body, MAX_DOCUMENT).await;
+    let document = match translation {
+        Some(translation) => translation.document(&document, &mut left_out).into(),
+        None => document,
+    };
     if !decode::is_response(&document) {
         return Err(Refused { failure: refusal(provider, endpoint, &head, &document), limits });
     }
-    Ok(Opened { body: Answer::Document(document), request_id, served_by, limits })
+    let (body, translation) = (Answer::Document(document), None);
+    Ok(Opened { body, translation, left_out, request_id, served_by, limits })
 }
 
 /// The whole of a body; empty if it is larger, breaks, or does not arrive in time.
@@ -171,6 +195,7 @@ pub(crate) async fn refused(
     let (head, body) = response.into_parts();
     // Without a body only the status is reported.
     let text = document(provider, body, MAX_ERROR_BODY).await;
+    let text = wires::refusal(provider, head.status, text);
     refusal(provider, endpoint, &head, &text)
 }
 
@@ -196,7 +221,9 @@ fn refusal(provider: &Provider, endpoint: &Endpoint, head: &Parts, text: &[u8]) 
         }
         None => {
             failure.kind = FailureKind::ResponseStreamConnectionFailed;
-            failure.message.push_str("; this is no event stream, check the provider's `base_url`");
+            failure
+                .message
+                .push_str("; this is not an event stream; check the provider's `base_url`");
         }
     }
     failure

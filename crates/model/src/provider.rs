@@ -8,6 +8,7 @@ use http_client::{Secret, TlsFiles};
 use crate::local_server::LocalServer;
 
 use crate::Failure;
+use wire::Wire;
 
 /// Default of `model_providers.<id>.stream_idle_timeout_ms`.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -19,7 +20,9 @@ pub struct Provider {
     /// Display name, used in messages.
     pub name: String,
     pub transport: Transport,
-    /// URL without the final `/responses`; unused by the offline transport.
+    /// The wire that it speaks.
+    pub wire: Wire,
+    /// URL without the final `/responses` or its like; unused by the offline transport.
     pub base_url: String,
     pub api_key: KeySource,
     /// Sent with every request; an `authorization` entry takes precedence over the key.
@@ -42,7 +45,7 @@ pub struct Provider {
 /// The transport to a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// The Responses API over HTTP or HTTPS.
+    /// HTTP or HTTPS.
     Http,
     /// The scripted model inside this process; the model's name selects the script.
     Offline,
@@ -51,7 +54,7 @@ pub enum Transport {
 /// The key of a provider.
 #[derive(Debug, Clone)]
 pub enum KeySource {
-    /// Sent as `Authorization: Bearer <key>`.
+    /// Sent as `Authorization: Bearer <key>`, or in the header of the provider's wire.
     Value(Secret),
     /// The account that is logged in; see [`Provider::authorized`].
     Account(Arc<dyn Credentials>),
@@ -139,6 +142,7 @@ impl Provider {
             name: id.clone(),
             id,
             transport: Transport::Http,
+            wire: Wire::Responses,
             base_url: base_url.into(),
             api_key: KeySource::NotNeeded,
             http_headers: BTreeMap::new(),

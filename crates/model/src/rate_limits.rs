@@ -1,7 +1,7 @@
 //! The limits that a provider reports with a response (specification of the hosted API: response
 //! headers).
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http_client::retry;
 use hyper::HeaderMap;
@@ -9,6 +9,9 @@ use serde_json::Value;
 
 /// The windows in which providers count, in seconds.
 const WINDOWS: [f64; 4] = [60.0, 86_400.0, 1.0, 3_600.0];
+
+/// Longest reset that a date can name: limits of providers are of a day at most.
+const LONGEST_RESET: Duration = Duration::from_secs(86_400);
 
 /// The limits of a key, as far as the provider reports them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,13 +31,23 @@ pub struct RateLimit {
 }
 
 impl RateLimits {
-    /// Reads `x-ratelimit-*` headers. A limit without all of its three headers counts as absent, and
-    /// so does a limit of zero. `None` without any limit.
+    /// Reads `x-ratelimit-*` and `anthropic-ratelimit-*` headers. A limit without all of its three headers counts
+    /// as absent, and so does a limit of zero. `None` without any limit.
     #[must_use]
     pub fn read(headers: &HeaderMap) -> Option<Self> {
+        Self::read_at(SystemTime::now(), headers)
+    }
+
+    /// As [`Self::read`], with the time for resets that are dates.
+    fn read_at(now: SystemTime, headers: &HeaderMap) -> Option<Self> {
+        let now = retry::server_time(now, text(headers, "date"));
+        let of_messages = |what: &str| read_messages_limit(now, headers, what);
         let limits = Self {
-            requests: read_limit(headers, "requests"),
-            tokens: read_limit(headers, "tokens"),
+            requests: read_limit(headers, "requests").or_else(|| of_messages("requests")),
+            // Those of input come first: they are what a request is charged before its answer begins.
+            tokens: read_limit(headers, "tokens")
+                .or_else(|| of_messages("input-tokens"))
+                .or_else(|| of_messages("tokens")),
             project_tokens: read_limit(headers, "project-tokens"),
         };
         limits.known()
@@ -92,11 +105,20 @@ impl RateLimit {
     }
 }
 
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    Some(headers.get(name)?.to_str().ok()?.trim())
+}
+
+/// A limit of a server with the Messages wire, whose reset is a date and which names its parts in another order.
+fn read_messages_limit(now: SystemTime, headers: &HeaderMap, what: &str) -> Option<RateLimit> {
+    let header = |part: &str| text(headers, &format!("anthropic-ratelimit-{what}-{part}"));
+    let reset: SystemTime = header("reset")?.parse::<jiff::Timestamp>().ok()?.into();
+    let reset = reset.duration_since(now).unwrap_or_default().min(LONGEST_RESET);
+    RateLimit::checked(header("limit")?.parse().ok()?, header("remaining")?.parse().ok()?, reset)
+}
+
 fn read_limit(headers: &HeaderMap, what: &str) -> Option<RateLimit> {
-    let header = |part: &str| {
-        let value = headers.get(format!("x-ratelimit-{part}-{what}"))?.to_str().ok()?;
-        Some(value.trim())
-    };
+    let header = |part: &str| text(headers, &format!("x-ratelimit-{part}-{what}"));
     let reset = header("reset")?;
     // Some providers send plain seconds.
     let seconds = || Duration::try_from_secs_f64(reset.parse().ok()?).ok();
@@ -136,6 +158,46 @@ mod tests {
         check("soon", None);
         check("-1", None);
         check("", None);
+    }
+
+    #[test]
+    fn limits_with_dates() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_764_460_800);
+        let check = |more: &[(&'static str, &str)], expected: Option<(u64, u64)>| {
+            let mut pairs = vec![
+                ("anthropic-ratelimit-requests-limit", "50"),
+                ("anthropic-ratelimit-requests-remaining", "7"),
+            ];
+            pairs.extend(more);
+            let found = RateLimits::read_at(now, &headers(&pairs));
+            let found = found.and_then(|limits| limits.requests);
+            let found = found.map(|limit| (limit.remaining, limit.reset.as_secs()));
+            assert_eq!(found, expected, "{more:?}");
+        };
+        let reset = "anthropic-ratelimit-requests-reset";
+        check(&[(reset, "2025-11-30T00:00:30Z")], Some((7, 30)));
+        check(&[(reset, "2025-11-30T01:00:30+01:00")], Some((7, 30)));
+        check(&[(reset, "2025-11-29T23:59:00Z")], Some((7, 0)));
+        check(&[(reset, "2030-01-01T00:00:00Z")], Some((7, 86_400)));
+        // By the server's clock.
+        let date = ("date", "Sun, 30 Nov 2025 00:00:20 GMT");
+        check(&[(reset, "2025-11-30T00:00:30Z"), date], Some((7, 10)));
+        for wrong in ["soon", "30", "", "2025-11-30"] {
+            check(&[(reset, wrong)], None);
+        }
+        check(&[], None);
+        let tokens = |what: &str| {
+            let name = |part: &str| format!("anthropic-ratelimit-{what}-{part}").parse().unwrap();
+            let value = |value: &str| value.parse().unwrap();
+            let parts = [("limit", "9"), ("remaining", "4"), ("reset", "2025-11-30T00:00:01Z")];
+            let headers = parts.map(|(part, of)| (name(part), value(of))).into_iter().collect();
+            RateLimits::read_at(now, &headers)
+                .and_then(|limits| limits.tokens)
+                .map(|it| it.remaining)
+        };
+        assert_eq!(tokens("tokens"), Some(4));
+        assert_eq!(tokens("input-tokens"), Some(4));
+        assert_eq!(tokens("output-tokens"), None);
     }
 
     #[test]

@@ -57,11 +57,18 @@ pub(crate) async fn pump(
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     let idle = provider.stream_idle_timeout;
-    let Opened { body, request_id, served_by, .. } = opened;
+    let Opened { body, mut translation, left_out, request_id, served_by, .. } = opened;
+    let mut translated = String::new();
     let mut decoder = Decoder::new();
     if let Some(model) = served_by {
         decoder.model_is_known();
         if sender.send(vec![Event::ServedBy { model }]).await.is_err() {
+            return;
+        }
+    }
+    if !left_out.is_empty() {
+        let left_out = left_out.into_iter().map(Event::LeftOut).collect();
+        if sender.send(left_out).await.is_err() {
             return;
         }
     }
@@ -88,12 +95,27 @@ pub(crate) async fn pump(
         let mut batch = Vec::new();
         let (deadline, is_last) = deadline(progress, idle);
         match time::timeout_at(deadline, body.frame()).await {
-            Ok(Some(Ok(frame))) => {
-                if let Some(data) = frame.data_ref() {
-                    decoder.feed(data, &mut batch);
+            Ok(Some(Ok(frame))) => match (frame.data_ref(), &mut translation) {
+                (Some(data), None) => decoder.feed(data, &mut batch),
+                (Some(data), Some(translation)) => {
+                    let fed = translation.feed(data, &mut translated);
+                    batch.extend(translation.left_out().map(Event::LeftOut));
+                    decoder.feed(translated.as_bytes(), &mut batch);
+                    translated.clear();
+                    if let Err(error) = fed {
+                        decoder.fail(Failure::disconnected(error.to_string()), &mut batch);
+                    }
                 }
+                (None, _) => {}
+            },
+            Ok(None) => {
+                if let Some(translation) = &mut translation {
+                    translation.finish(&mut translated);
+                    batch.extend(translation.left_out().map(Event::LeftOut));
+                    decoder.feed(translated.as_bytes(), &mut batch);
+                }
+                decoder.finish(&mut batch);
             }
-            Ok(None) => decoder.finish(&mut batch),
             Ok(Some(Err(error))) => {
                 let message =
                     format!("the stream from {} broke: {}", endpoint.host(), error_chain(&error));

@@ -73,7 +73,7 @@ impl Plugin {
     /// Blocks on the file system.
     ///
     /// # Errors
-    /// The folder is no plugin, or has no usable manifest.
+    /// The folder is not a plugin, or has no usable manifest.
     pub fn read(root: &Path) -> Result<Contents, Error> {
         Self::read_with(root, Declared::read(root)?.as_ref())
     }
@@ -92,7 +92,7 @@ impl Plugin {
         let Some(manifest) = manifest.filter(|_| is_defined || has_usual_parts(root)) else {
             let [one, two, three] = manifest::FILES;
             let why = format!(
-                "it is no plugin: it has no manifest (`{one}`, `{two}` or `{three}`), the entry of its \
+                "it is not a plugin: it has no manifest (`{one}`, `{two}` or `{three}`), the entry of its \
                  marketplace names no parts, and there is nothing in the usual places, such as `skills`"
             );
             return Err(Error::refused(root, why));
@@ -206,7 +206,7 @@ impl Reader<'_> {
                 }
                 (Some(_), _) => {
                     self.report_manifest(&format!(
-                        "`hooks`: the second `{}` is left out, because one of both is no list",
+                        "`hooks`: the second `{}` is left out, because one of both is not a list",
                         visible::text(event)
                     ));
                 }

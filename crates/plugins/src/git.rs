@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
-use sandbox::{OutputBuffer, Outputs, Process, Sandbox, Spawn, Stdin, Stream};
+use sandbox::{Limits, OutputBuffer, Outputs, Process, Sandbox, Spawn, Stdin, Stream};
 use tokio::time::Instant;
 
 use crate::claimed::{Claimed, remove_abandoned};
@@ -145,6 +145,7 @@ impl Repository<'_> {
             stdin,
             outputs: Outputs::Separate,
             egress: None,
+            limits: Limits::default(),
         };
         let started = self.git.sandbox.spawn(spawn).await;
         started.map_err(|error| Error::git(self.url, format!("git was not started: {error}")))

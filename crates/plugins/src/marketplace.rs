@@ -176,7 +176,7 @@ impl Marketplace {
 pub(crate) fn no_marketplace_in(place: &Path) -> Error {
     let [one, other] = FILES;
     let place = visible::path(place);
-    Error::NotFound(format!("{place} is no marketplace: it has neither `{one}` nor `{other}`"))
+    Error::NotFound(format!("{place} is not a marketplace: it has neither `{one}` nor `{other}`"))
 }
 
 impl Entry {

@@ -74,7 +74,7 @@ pub struct InitializeCapabilities {
     )]
     pub experimental_api: bool,
     /// Notifications about a thread carry `eventCursor` next to `method` and `params`: their
-    /// position, from which `thread/resume` can continue. Experimental.
+    /// position, from which `thread/resume` can continue.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
@@ -82,7 +82,7 @@ pub struct InitializeCapabilities {
     )]
     #[schemars(extend("x-experimental" = true))]
     pub event_cursor: bool,
-    /// `thread/tokenUsage/updated` has `cost`: what the tokens cost. Experimental.
+    /// `thread/tokenUsage/updated` has `cost`: what the tokens cost.
     #[serde(
         default,
         deserialize_with = "wire::or_default",

@@ -43,7 +43,7 @@ notifications! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FuzzyFileSearchParams {
-    /// Words that a path must contain, each as letters in order; one with a capital minds case.
+    /// Words that a path must contain, each as letters in order; one with a capital letter is case-sensitive.
     pub query: String,
     /// Absolute paths of folders, 16 at most.
     pub roots: Vec<String>,

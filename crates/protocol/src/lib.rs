@@ -69,6 +69,7 @@ pub mod thread_start;
 pub mod tool;
 pub mod turn;
 pub mod windows;
+pub mod worktree;
 
 pub use dialect::{Dialect, Translated, Translator};
 pub use dispatch::dispatch;
@@ -91,5 +92,5 @@ pub use self::{
     plugin_share::*, policy::*, process::*, queue::*, realtime::*, requirements::*,
     response_item::*, review::*, review_finding::*, search::*, skills::*, thread::*,
     thread_change::*, thread_edit::*, thread_list::*, thread_record::*, thread_start::*, tool::*,
-    turn::*, windows::*,
+    turn::*, windows::*, worktree::*,
 };

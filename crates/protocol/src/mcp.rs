@@ -68,7 +68,7 @@ pub struct McpServerStatusListParams {
     /// `full` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<McpServerStatusDetail>,
-    /// Lists the servers of this loaded thread. Experimental.
+    /// Lists the servers of this loaded thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-experimental" = true))]
     pub thread_id: Option<String>,
@@ -198,7 +198,7 @@ pub struct McpServerOauthLoginParams {
     pub scopes: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<i64>,
-    /// Logs in at a server of this loaded thread. Experimental.
+    /// Logs in at a server of this loaded thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-experimental" = true))]
     pub thread_id: Option<String>,

@@ -60,7 +60,7 @@ resources!(resource_methods);
 resource_messages! {
     NOTIFICATION_PARTS = NOTIFICATIONS, notification_schemas:
     connection thread goal queue turn item_event command process fs model account app mcp skills hooks
-    fuzzy realtime windows external_agent guardian
+    fuzzy search realtime windows external_agent guardian
 }
 
 resource_messages! {

@@ -30,6 +30,7 @@ macro_rules! resources {
             Fuzzy: fuzzy::FuzzyMethods,
             Realtime: realtime::RealtimeMethods,
             Windows: windows::WindowsMethods,
+            Worktree: worktree::WorktreeMethods,
             Feedback: feedback::FeedbackMethods,
             ExternalAgent: external_agent::ExternalAgentMethods,
         }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::SortDirection;
-use crate::table::methods;
+use crate::common::{Empty, RequestId, RequestIdShape, SortDirection};
+use crate::table::{methods, notifications};
 use crate::thread_list::{ThreadListCwdFilter, ThreadSortKey, ThreadSourceKind};
 use crate::thread_record::Thread;
 
@@ -15,7 +15,23 @@ methods! {
     /// incomplete from three letters on. `thread/list` with `searchTerm` searches names and first messages.
     ThreadSearch = "thread/search",
         thread_search(ThreadSearchParams) -> ThreadSearchResponse,
-        Experimental, Concurrent, [];
+        Experimental, Begins, [];
+
+    /// As `thread/search`; `thread/search/partial` reports the threads as they are found, before the response.
+    ThreadSearchStream = "thread/search/stream",
+        thread_search_stream(ThreadSearchParams) -> ThreadSearchResponse,
+        Experimental, Begins, [];
+
+    /// Cancels a search of this connection, which is then answered with an error. An unknown id is no error: the
+    /// search may have ended.
+    ThreadSearchCancel = "thread/search/cancel",
+        thread_search_cancel(ThreadSearchCancelParams) -> Empty,
+        Experimental, Ordered, [];
+
+    /// Another name of `thread/search/cancel`.
+    ThreadSearchStreamCancel = "thread/search/stream/cancel",
+        thread_search_stream_cancel(ThreadSearchCancelParams) -> Empty,
+        Experimental, Ordered, [];
 
     /// Finds a text in the messages of one thread, literally but without regard to case.
     ThreadSearchOccurrences = "thread/searchOccurrences",
@@ -23,9 +39,16 @@ methods! {
         Experimental, Concurrent, [];
 }
 
-/// Parameters of `thread/search`; filters apply before pagination.
+notifications! {
+    NOTIFICATIONS, notification_schemas;
+
+    /// Threads that a `thread/search/stream` of this connection has found since the notification before.
+    ThreadSearchPartial = "thread/search/partial", ThreadSearchPartialNotification, Experimental;
+}
+
+/// Parameters of `thread/search` and `thread/search/stream`; filters apply before pagination.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadSearchParams {
     /// 1 to 1000 characters.
     pub search_term: String,
@@ -73,9 +96,28 @@ pub struct ThreadSearchResult {
     pub snippet: String,
 }
 
+/// Parameters of `thread/search/cancel`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ThreadSearchCancelParams {
+    /// Id of the request that searches.
+    #[schemars(with = "RequestIdShape")]
+    pub request_id: RequestId,
+}
+
+/// Payload of `thread/search/partial`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadSearchPartialNotification {
+    /// Id of the request that searches.
+    #[schemars(with = "RequestIdShape")]
+    pub request_id: RequestId,
+    pub data: Vec<ThreadSearchResult>,
+}
+
 /// Parameters of `thread/searchOccurrences`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadSearchOccurrencesParams {
     pub thread_id: String,
     /// 1 to 1000 characters.

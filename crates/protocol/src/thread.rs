@@ -43,6 +43,7 @@ methods! {
             "mockExperimentalField",
             "permissions",
             "persistExtendedHistory",
+            "worktree",
         ], StartsWork;
 
     /// Loads a stored thread and subscribes the connection to it.

@@ -75,8 +75,8 @@ pub struct ThreadShellCommandParams {
 pub struct ThreadRollbackParams {
     pub thread_id: String,
     pub num_turns: u32,
-    /// Undo what the turns changed in files, too; agents below count. Needs `features.undo` from
-    /// before the turns on.
+    /// Undo what the turns changed in files, too, including changes by sub-agents. Needs
+    /// `features.undo` from before the turns on.
     #[serde(
         default,
         deserialize_with = "wire::or_default",

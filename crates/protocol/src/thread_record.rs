@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::common::AbsolutePath;
 use crate::turn::Turn;
 use crate::wire;
+use crate::worktree::ThreadWorktree;
 
 /// A conversation (specification, "Thread").
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -42,6 +43,10 @@ pub struct Thread {
     /// Title, if set.
     pub name: Option<String>,
     pub git_info: Option<GitInfo>,
+    /// The worktree that `thread/start` made for it, or for the thread that it was forked from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-experimental" = true))]
+    pub worktree: Option<ThreadWorktree>,
     /// Filled only by methods documented to return turns.
     #[serde(default)]
     pub turns: Vec<Turn>,
@@ -168,7 +173,7 @@ pub struct ThreadTokenUsage {
     /// Tokens that the turn and its agents used together so far. Only of turns that have agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_with_agents: Option<i64>,
-    /// The cost of the tokens, for clients with the capability `tokenCost`. Experimental.
+    /// The cost of the tokens, for clients with the capability `tokenCost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-experimental" = true))]
     pub cost: Option<TokenCost>,

@@ -16,6 +16,7 @@ use crate::thread_record::{Thread, ThreadSource};
 use crate::tool::{self, DynamicToolSpec};
 use crate::turn::TurnEnvironmentParams;
 use crate::wire;
+use crate::worktree::ThreadWorktreeParams;
 
 /// Declares the parameters of a method that opens a thread: its members before the overrides, the
 /// overrides, and its other members. A flattened struct is no alternative: the errors of flattened members
@@ -172,6 +173,10 @@ opening_params! {
             pub session_start_source: Option<ThreadStartSource>,
             #[serde(skip_serializing_if = "Option::is_none")]
             pub thread_source: Option<ThreadSource>,
+            /// Makes a git worktree, in which the thread works.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schemars(extend("x-experimental" = true))]
+            pub worktree: Option<ThreadWorktreeParams>,
         }
     }
 }

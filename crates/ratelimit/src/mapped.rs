@@ -98,7 +98,7 @@ impl From<io::Error> for OpenFailure {
 /// by its owner only.
 ///
 /// # Errors
-/// It is locked, cannot be opened or created, or is no regular file.
+/// It is locked, cannot be opened or created, or is not a regular file.
 pub fn open_locked(path: &Path, header: &[u8]) -> Result<File, OpenFailure> {
     let open = || OpenOptions::new().read(true).write(true).open(path);
     let file = match open() {
@@ -113,7 +113,7 @@ pub fn open_locked(path: &Path, header: &[u8]) -> Result<File, OpenFailure> {
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file").into());
+        return Err(io::Error::other("it is not a regular file").into());
     }
     Ok(file)
 }

@@ -16,7 +16,7 @@ impl SteadyTime {
         Self(micros)
     }
 
-    /// Microseconds since the clock's origin, which is no date.
+    /// Microseconds since the clock's origin, which is not a date.
     #[must_use]
     pub const fn micros(self) -> Micros {
         self.0

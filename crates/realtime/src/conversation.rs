@@ -130,7 +130,7 @@ impl Conversation {
     /// Takes a message of the provider. Returns 1 effect that sends, at most.
     ///
     /// # Errors
-    /// It is no event of the API: the connection cannot be trusted.
+    /// It is not an event of the API: the connection cannot be trusted.
     pub fn receive(&mut self, message: &str) -> Result<Vec<Effect>, EventError> {
         Ok(match Event::parse(message)? {
             Event::Session { id } => self.started(id),

@@ -52,7 +52,7 @@ impl Role {
     }
 }
 
-/// Why a message is no event.
+/// Why a message is not an event.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
     /// Not a JSON object with a `type`, or one whose members have other types than the API's.
@@ -123,7 +123,7 @@ impl Event {
     /// use them.
     ///
     /// # Errors
-    /// It is no event, or one without what belongs to it.
+    /// It is not an event, or one without what belongs to it.
     pub fn parse(message: &str) -> Result<Self, EventError> {
         let raw: Raw<'_> = serde_json::from_str(message)?;
         Ok(match &*raw.name {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
-use sandbox::{Config, Layer, OutputBuffer, Outputs, Sandbox, Spawn, Stdin};
+use sandbox::{
+    Config, Layer, Limits, LimitsBy, OutputBuffer, Outputs, Sandbox, Spawn, Stdin, UsageLimits,
+};
 
 const RUNS: usize = 300;
 
@@ -27,25 +29,42 @@ async fn main() {
         ("namespaces, workspace", Layer::Namespaces, workspace),
         ("landlock, read-only", Layer::Landlock, read_only),
     ];
-    for (name, layer, policy) in cases {
+    let limits = Limits {
+        command: UsageLimits {
+            memory: Some(8 << 30),
+            processes: Some(4096),
+            cpu_time: None,
+            disk_written: Some(64 << 30),
+        },
+        file_size: Some(16 << 30),
+        nice: 5,
+        ..Limits::default()
+    };
+    let variants = [("no limits", Limits::default()), ("limits", limits)];
+    let all = cases.iter().flat_map(|case| variants.iter().map(move |variant| (case, variant)));
+    for ((name, layer, policy), (limited, limits)) in all {
         let sandbox = Sandbox::new(Config {
             supervisor: sandbox::THIS_PROGRAM.into(),
-            layer,
+            layer: *layer,
             descriptors: None,
             kept: Vec::new(),
+            limits_by: LimitsBy::Auto,
         });
-        let first = run(&sandbox, &policy).await;
+        let first = run(&sandbox, policy, limits).await;
         let mut times = Vec::with_capacity(RUNS);
         for _ in 0..RUNS {
-            times.push(run(&sandbox, &policy).await);
+            times.push(run(&sandbox, policy, limits).await);
         }
         times.sort();
         let median = times[RUNS / 2];
-        println!("{name}: median {median:.2?}, fastest {:.2?}, first {first:.2?}", times[0]);
+        println!(
+            "{name}, {limited}: median {median:.2?}, fastest {:.2?}, first {first:.2?}",
+            times[0]
+        );
     }
 }
 
-async fn run(sandbox: &Sandbox, policy: &RootedPolicy) -> Duration {
+async fn run(sandbox: &Sandbox, policy: &RootedPolicy, limits: &Limits) -> Duration {
     let spawn = Spawn {
         argv: vec!["true".into()],
         cwd: PathBuf::from("/"),
@@ -58,6 +77,7 @@ async fn run(sandbox: &Sandbox, policy: &RootedPolicy) -> Duration {
         stdin: Stdin::Null,
         outputs: Outputs::Separate,
         egress: None,
+        limits: limits.clone(),
     };
     let start = Instant::now();
     let mut process = sandbox.spawn(spawn).await.unwrap();

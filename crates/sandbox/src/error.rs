@@ -7,6 +7,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::limits::Exceeded;
+
 /// Why something was refused or failed. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Error {
@@ -56,6 +58,8 @@ pub enum ErrorKind {
     TooBroad,
     /// The script holds more than plain commands.
     NotAmendable,
+    /// The commands of a group have used up a limit of theirs.
+    LimitReached(Exceeded),
     /// Not a host pattern.
     InvalidPattern,
     /// The operating system reports an error.
@@ -73,6 +77,13 @@ impl Error {
 
     pub(crate) fn io_at(path: &Path, source: io::Error) -> Self {
         Self::io(path.display().to_string(), source)
+    }
+
+    pub(crate) fn limit(exceeded: Exceeded) -> Self {
+        Self::new(
+            ErrorKind::LimitReached(exceeded),
+            format!("no further command can run: {exceeded}"),
+        )
     }
 
     /// Adds what the reader can do about it.

@@ -36,6 +36,7 @@ pub mod egress;
 pub mod env;
 mod error;
 pub mod files;
+mod limits;
 mod output;
 mod platform;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
@@ -58,13 +59,16 @@ mod pump;
 mod supervise;
 
 pub use error::{Error, ErrorKind};
+pub use limits::{
+    Exceeded, Group, GroupLimits, Limits, LimitsBy, Resource, Scope, UsageLimits, machine_memory,
+};
 pub use output::{DEFAULT_OUTPUT_CAP, OutputBuffer};
 pub use platform::PLATFORM_READABLE;
 pub use process::{CHUNK_BYTES, Chunk, Control, Exit, LINGER, OUTPUT_CHUNKS, Process, Stream};
 pub use program::{SUPERVISE_ARGUMENT, THIS_PROGRAM, find_program};
 pub use pty::Size;
 pub use resolved::Resolved;
-pub use sandbox::{Config, Layer, LayerStatus, Outputs, Sandbox, Spawn, Stdin};
+pub use sandbox::{Config, Degradation, Layer, LayerStatus, Outputs, Sandbox, Spawn, Stdin};
 #[cfg(target_os = "linux")]
 pub use supervise::supervisor_main;
 pub use utf8::Utf8Stream;

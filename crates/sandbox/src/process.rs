@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use tokio::sync::{mpsc, watch};
 
 use crate::error::Error;
+use crate::limits::Exceeded;
 use crate::output::OutputBuffer;
 use crate::program::exec_error;
 #[cfg(unix)]
@@ -79,6 +80,8 @@ pub struct Exit {
     /// The `errno` if the program could not be executed inside of the sandbox. Distinguishes this
     /// from a program that exits with code 127.
     pub exec_errno: Option<i32>,
+    /// The limit that ended it.
+    pub limit: Option<Exceeded>,
 }
 
 impl Exit {
@@ -103,7 +106,13 @@ impl Exit {
 
     /// Killed from outside.
     pub(crate) fn killed() -> Self {
-        Self { code: None, signal: Some(KILLED), sandbox_failed: false, exec_errno: None }
+        Self {
+            code: None,
+            signal: Some(KILLED),
+            sandbox_failed: false,
+            exec_errno: None,
+            limit: None,
+        }
     }
 }
 
@@ -120,6 +129,9 @@ pub(crate) struct Shared {
     #[cfg(unix)]
     pub(crate) supervisor: UnixStream,
     pub(crate) input: Input,
+    /// The command as one of its group, which counts what it used.
+    #[cfg(target_os = "linux")]
+    pub(crate) member: Option<crate::limits::Member>,
     /// Set when the first process has ended.
     pub(crate) ended: watch::Receiver<Option<Exit>>,
     /// Set when the output is complete as well.

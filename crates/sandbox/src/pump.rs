@@ -14,7 +14,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::process::{CHUNK_BYTES, Chunk, Exit, LINGER, Shared, Stream};
+use crate::limits::{Exceeded, Resource, Scope, Spent};
+use crate::process::{CHUNK_BYTES, Chunk, Control, Exit, LINGER, Shared, Stream};
 use crate::protect::Placeholder;
 use crate::supervise::request::{Ended, REPORT_BYTES, Report};
 
@@ -38,6 +39,8 @@ pub(crate) struct Pump {
     /// Releases the placeholders, which waits for the file system of `place`, the command's folder.
     pub(crate) files: Pool,
     pub(crate) place: PathBuf,
+    /// Bytes that the command may print.
+    pub(crate) output_limit: Option<u64>,
 }
 
 /// The next event of a command.
@@ -47,6 +50,8 @@ enum Event {
     /// There is room for a chunk, or the reader was dropped.
     Room,
     Exit(Exit),
+    /// The supervisor ends the command.
+    Limit(Exceeded),
     /// The wait for an end of file after the exit has timed out.
     Late,
 }
@@ -56,6 +61,8 @@ impl Pump {
         let mut exit: Option<(Exit, Instant)> = None;
         let mut waiting: Option<Chunk> = None;
         let mut late = false;
+        let mut printed = 0;
+        let mut limit = None;
         let mut late_budget = MAX_LATE_BYTES;
         let exit = loop {
             let at_end = self.stdout.is_none() && self.stderr.is_none() && waiting.is_none();
@@ -75,13 +82,18 @@ impl Pump {
                     => Event::Output(Stream::Stdout, read),
                 read = read_some(&self.stderr), if poll && self.stderr.is_some()
                     => Event::Output(Stream::Stderr, read),
-                ended = next_exit(&self.shared), if exit.is_none() => Event::Exit(ended),
+                report = next_report(&self.shared), if exit.is_none() => match report {
+                    Report::Limited(exceeded) => Event::Limit(exceeded),
+                    report => Event::Exit(self.exit(report)),
+                },
                 () = until(exit.map(|(_, at)| at + LINGER)), if exit.is_some() && read
                     => Event::Late,
             };
             match event {
                 Event::Room => {}
+                Event::Limit(exceeded) => limit = limit.or(Some(exceeded)),
                 Event::Exit(how) => {
+                    let how = Exit { limit, ..how };
                     exit = Some((how, Instant::now()));
                     let held = std::mem::take(&mut self.placeholders);
                     if !held.is_empty() {
@@ -92,7 +104,14 @@ impl Pump {
                     self.ended.send_replace(Some(how));
                 }
                 Event::Output(stream, Ok(bytes)) if !bytes.is_empty() => {
+                    printed += bytes.len() as u64;
                     waiting = Some(Chunk { stream, bytes });
+                    if let Some(most) = self.output_limit.filter(|most| printed > *most) {
+                        limit = limit.or(Some(too_much_output(most, printed)));
+                        // Closed, so that what is in the pipes does not delay the end.
+                        (self.stdout, self.stderr) = (None, None);
+                        Control { shared: Arc::clone(&self.shared) }.kill();
+                    }
                 }
                 // The end; a terminal reports an error when its last user closes it.
                 Event::Output(Stream::Stdout, _) => self.stdout = None,
@@ -105,6 +124,15 @@ impl Pump {
         };
         drop(self.output);
         self.finished.send_replace(Some(exit));
+    }
+
+    /// The exit in a report; anything else means that the supervisor was killed together with its command.
+    fn exit(&self, report: Report) -> Exit {
+        let Report::Exited { how, cpu_time, disk_written } = report else { return Exit::killed() };
+        if let Some(member) = &self.shared.member {
+            member.has_spent(Spent { cpu_time, disk_written });
+        }
+        exit(how)
     }
 
     /// Reads available output without waiting; closes a source at its end.
@@ -152,20 +180,21 @@ fn read_chunk(fd: &AsyncFd<OwnedFd>) -> rustix::io::Result<Bytes> {
     Ok(Bytes::copy_from_slice(bytes))
 }
 
-/// The exit that the supervisor reports. A supervisor that ends without a report was killed,
-/// together with its command. Reports are written atomically, so none is read in parts.
-async fn next_exit(shared: &Shared) -> Exit {
-    let killed = Exit::killed();
+fn too_much_output(limit: u64, reached: u64) -> Exceeded {
+    Exceeded { resource: Resource::Output, scope: Scope::Command, limit, reached }
+}
+
+/// The next report of the supervisor. One that ends without a report was killed, together with its command. Reports
+/// are written atomically, so none is read in parts.
+async fn next_report(shared: &Shared) -> Report {
+    let killed = Report::exited(Ended::Signal(libc::SIGKILL));
     let mut bytes = [0; REPORT_BYTES];
     loop {
         if shared.supervisor.readable().await.is_err() {
             return killed;
         }
         match shared.supervisor.try_read(&mut bytes) {
-            Ok(REPORT_BYTES) => match Report::decode(&bytes) {
-                Some(Report::Exited(ended)) => return exit(ended),
-                _ => return killed,
-            },
+            Ok(REPORT_BYTES) => return Report::decode(&bytes).unwrap_or(killed),
             Ok(_) => return killed,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return killed,

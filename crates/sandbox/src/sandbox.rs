@@ -4,7 +4,7 @@
 
 mod interface;
 
-pub use interface::{Config, Layer, LayerStatus, Outputs, Spawn, Stdin};
+pub use interface::{Config, Degradation, Layer, LayerStatus, Outputs, Spawn, Stdin};
 
 use crate::error::Error;
 use crate::process::Process;
@@ -37,9 +37,9 @@ impl Sandbox {
         self.platform.report().await
     }
 
-    /// Says in words which parts of the sandbox do not work on this machine, and the remedy; `None` when all
-    /// do. The first call tries them.
-    pub async fn degradation(&self) -> Option<String> {
+    /// Says in words which parts of the sandbox do not work on this machine; `None` when all do. The first call
+    /// tries them.
+    pub async fn degradation(&self) -> Option<Degradation> {
         self.platform.degradation().await
     }
 
@@ -49,6 +49,8 @@ impl Sandbox {
     }
 }
 
+#[cfg(target_os = "linux")]
+mod confinement;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]

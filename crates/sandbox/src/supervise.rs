@@ -14,15 +14,18 @@ pub(crate) mod broker;
 pub(crate) mod child;
 mod first_process;
 pub(crate) mod handover;
+mod limits;
 pub(crate) mod places;
 mod ready;
 pub(crate) mod request;
+pub(crate) mod request_limits;
 mod tree;
+mod usage;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -30,11 +33,16 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
-use crate::linux::sys;
+use crate::limits::Exceeded;
+use crate::linux::{mount_calls, sys};
 use crate::protect::Placeholder;
 use child::{Prepared, Streams};
+use limits::Watch;
 use ready::Kept;
-use request::{Ended, MAX_REQUEST_BYTES, MAX_START_FDS, Report, Request, Stage, TERMINATE};
+use request::{
+    Ended, MAX_REQUEST_BYTES, MAX_START_FDS, REPORT_BYTES, Report, Request, Stage, TERMINATE,
+    WITH_EGRESS, WITH_TABLE,
+};
 
 /// Runs the launcher. Must be called first if the first argument of the program is
 /// [`crate::SUPERVISE_ARGUMENT`]; `arguments` are those after it. Standard input is the socket to
@@ -114,23 +122,31 @@ fn receive(control: &OwnedFd) -> io::Result<Option<(OwnedFd, Streams)>> {
         if let (Some(server), Some(stdin), Some(stdout), Some(stderr)) =
             (fds.next(), fds.next(), fds.next(), fds.next())
         {
-            return Ok(Some((server, Streams { stdin, stdout, stderr, egress: fds.next() })));
+            let mut next = |bit: u8| if byte[0] & bit == 0 { None } else { fds.next() };
+            let (egress, table) = (next(WITH_EGRESS), next(WITH_TABLE));
+            return Ok(Some((server, Streams { stdin, stdout, stderr, egress, table })));
         }
     }
 }
 
 /// Starts a command, and runs until none of its processes remains.
 fn supervise(mut server: UnixStream, mut streams: Streams, kept: Kept) {
-    let egress = streams.egress.take();
+    let (egress, table) = (streams.egress.take(), streams.table.take());
     let prepared = rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(io::Error::from)
         .and_then(|()| sys::child_exits())
-        .and_then(|exits| Ok((exits, Prepared::new(read_request(&mut server)?, egress)?)));
-    let (exits, mut prepared) = match prepared {
+        .and_then(|exits| {
+            let mut request = read_request(&mut server)?;
+            let limits = std::mem::take(&mut request.limits);
+            let restraints = (limits.file_size, limits.nice);
+            let watch = Watch::new(limits, table);
+            Ok((exits, Prepared::new(request, restraints, egress)?, watch))
+        });
+    let (exits, mut prepared, watch) = match prepared {
         Ok(ready) => ready,
         Err(error) => return send_report(&server, failed(Stage::Request, &error)),
     };
-    let started = start(&prepared, &streams, &kept);
+    let started = start(&prepared, &streams, &kept, &watch);
     drop(kept);
     match started {
         Ok((pid, status)) => {
@@ -146,6 +162,7 @@ fn supervise(mut server: UnixStream, mut streams: Streams, kept: Kept) {
                 server,
                 exits,
                 prepared,
+                watch,
                 main: pid,
                 status,
                 is_reported: false,
@@ -154,7 +171,10 @@ fn supervise(mut server: UnixStream, mut streams: Streams, kept: Kept) {
             };
             begun.run();
         }
-        Err((stage, error)) => send_report(&server, failed(stage, &error)),
+        Err((stage, error)) => {
+            watch.remove();
+            send_report(&server, failed(stage, &error));
+        }
     }
 }
 
@@ -175,10 +195,15 @@ fn start(
     prepared: &Prepared,
     streams: &Streams,
     kept: &Kept,
+    watch: &Watch,
 ) -> Result<(Pid, Option<OwnedFd>), (Stage, io::Error)> {
+    let group = watch.control_group();
     if let Some(inside) = prepared.inside() {
-        let (pid, status) = first_process::start(prepared, &inside, streams, kept)?;
+        let (pid, status) = first_process::start(prepared, &inside, streams, kept, group)?;
         return Ok((pid, Some(status)));
+    }
+    if let Some(group) = group {
+        return start_in(group, prepared, streams).map(|pid| (pid, None));
     }
     let parent = rustix::process::getpid();
     let mut failure = None;
@@ -197,10 +222,45 @@ fn start(
     }
 }
 
+/// Starts the command in a control group, with a copy of this process's memory in place of its memory.
+fn start_in(
+    group: BorrowedFd<'_>,
+    prepared: &Prepared,
+    streams: &Streams,
+) -> Result<Pid, (Stage, io::Error)> {
+    let failed = |error: io::Error| (Stage::Fork, error);
+    let parent = rustix::process::getpid();
+    let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
+    let (failure, reporting) = pipe.map_err(|error| failed(error.into()))?;
+    // SAFETY: this process was forked from a single-threaded one and has started no thread.
+    #[allow(unsafe_code)]
+    let forked = unsafe { mount_calls::fork_into(0, Some(group)) };
+    let pid = match forked.map_err(failed)? {
+        sys::Forked::Child => {
+            let (stage, error) = prepared.exec(streams, parent);
+            let errno = error.raw_os_error().unwrap_or(libc::EIO);
+            let _ = rustix::io::write(&reporting, &Report::Failed { stage, errno }.encode());
+            sys::exit_now(sys::NOT_STARTED);
+        }
+        sys::Forked::Parent(pid) => pid,
+    };
+    drop(reporting);
+    let mut report = [0; REPORT_BYTES];
+    // Closed by `exec`.
+    match std::fs::File::from(failure).read_exact(&mut report).map(|()| Report::decode(&report)) {
+        Ok(Some(Report::Failed { stage, errno })) => {
+            let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+            Err((stage, io::Error::from_raw_os_error(errno)))
+        }
+        _ => Ok(pid),
+    }
+}
+
 struct Supervisor {
     server: UnixStream,
     exits: OwnedFd,
     prepared: Prepared,
+    watch: Watch,
     main: Pid,
     /// The reports of the first process of the command's namespaces.
     status: Option<OwnedFd>,
@@ -225,11 +285,13 @@ impl Supervisor {
                     let how = self.exit_of(status);
                     self.finish(how);
                 }
-                tree::Reaped::Ended(..) => {}
+                // There may always be a next one.
+                tree::Reaped::Ended(..) => self.look(),
                 tree::Reaped::Nothing => self.wait(),
                 tree::Reaped::NoChildren => break,
             }
         }
+        self.watch.remove();
         if self.left {
             // A living server removes them itself, and holds those that others need.
             self.prepared.placeholders.iter().for_each(|path| Placeholder::release(path));
@@ -241,22 +303,60 @@ impl Supervisor {
         if std::mem::replace(&mut self.is_reported, true) {
             return;
         }
+        if self.ending.is_none()
+            && let Some(exceeded) = self.watch.verdict(how)
+        {
+            send_report(&self.server, Report::Limited(exceeded));
+        }
+        let spent = self.watch.spent();
+        let (cpu_time, disk_written) = (spent.cpu_time, spent.disk_written);
         // Reported at once, because the kernel takes milliseconds longer to remove the namespaces.
-        send_report(&self.server, Report::Exited(how));
+        send_report(&self.server, Report::Exited { how, cpu_time, disk_written });
         if self.prepared.confined() {
-            tree::signal(&tree::descendants(), Signal::KILL);
+            self.kill_all();
             self.ending.get_or_insert(1);
+        }
+    }
+
+    /// Ends all processes if they use more than their limits allow.
+    fn look(&mut self) {
+        if self.ending.is_none()
+            && let Some(exceeded) = self.watch.look()
+        {
+            self.end(exceeded);
+        }
+    }
+
+    fn end(&mut self, exceeded: Exceeded) {
+        if !self.is_reported {
+            send_report(&self.server, Report::Limited(exceeded));
+        }
+        self.ending = Some(1);
+        self.kill_all();
+    }
+
+    fn kill_all(&self) {
+        if matches!(self.watch.kill(), Some(Ok(()))) {
+            return;
+        }
+        match self.prepared.inside() {
+            // With the first process of their namespace, the kernel ends all others in it.
+            Some(_) => tree::kill_children(),
+            None => tree::kill_all(),
         }
     }
 
     /// Waits for the end of a child or a message of the server. Kills first if all processes are to
     /// end.
     fn wait(&mut self) {
-        let timeout = self.ending.map(|pause_ms| {
-            tree::signal(&tree::descendants(), Signal::KILL);
-            self.ending = Some((pause_ms * 2).min(MAX_RETRY_MS));
-            Timespec { tv_sec: pause_ms / 1000, tv_nsec: pause_ms % 1000 * 1_000_000 }
-        });
+        let timeout = match self.ending {
+            Some(pause_ms) => {
+                self.kill_all();
+                self.ending = Some((pause_ms * 2).min(MAX_RETRY_MS));
+                Some(Timespec { tv_sec: pause_ms / 1000, tv_nsec: pause_ms % 1000 * 1_000_000 })
+            }
+            None => self.watch.timeout(),
+        };
         let status = self.status.as_ref().unwrap_or(&self.exits);
         let mut fds = [
             PollFd::new(&self.exits, PollFlags::IN),
@@ -272,14 +372,20 @@ impl Supervisor {
         let [_, reported, server_spoke] = fds.map(|fd| !fd.revents().is_empty());
         self.discard_signals();
         if reported && let Some(status) = self.status.take() {
-            // Without a report, the end of the process says the rest.
-            if let Some(how) = first_process::read_end(&status) {
-                self.finish(how);
+            match first_process::read(&status) {
+                first_process::Said::Ended(how) => self.finish(how),
+                first_process::Said::Wrote(bytes) => {
+                    self.watch.wrote_unread(bytes);
+                    self.status = Some(status);
+                }
+                // The end of the process says the rest.
+                first_process::Said::Nothing => {}
             }
         }
         if server_spoke {
             self.handle_message();
         }
+        self.look();
     }
 
     /// Discards signals. Children are reaped until none has ended, so the number of signals has no

@@ -129,12 +129,15 @@ impl ClientProcesses {
         let mut running = self.running.lock();
         let own = running.keys().filter(|(owner, ..)| *owner == connection).count();
         if own >= MAX_PROCESSES {
-            let message = format!("{own} processes are running, {MAX_PROCESSES} at most");
+            let message = format!(
+                "{own} processes are running; at most {MAX_PROCESSES} are \
+                allowed"
+            );
             return Err(Error::wrong_state(message).next_step("terminate one first"));
         }
         let key = (connection, family, name);
         if running.contains_key(&key) {
-            let message = format!("a process named `{}` is running already", start_of(&key.2));
+            let message = format!("a process named `{}` is already running", start_of(&key.2));
             return Err(Error::wrong_state(message).next_step("choose another name"));
         }
         let (order, orders) = mpsc::channel(MAX_ORDERS);

@@ -75,19 +75,23 @@ impl ClientWatches {
     /// The name is in use or too long, or the connection has as many watches as it may.
     pub(crate) fn register(&self, peer: Arc<Peer>, name: String) -> Result<Registration, Error> {
         if name.len() > MAX_NAME {
-            let message = format!("`watchId` has {} bytes, {MAX_NAME} at most", name.len());
+            let message =
+                format!("`watchId` has {} bytes; at most {MAX_NAME} are allowed", name.len());
             return Err(Error::invalid_params(message));
         }
         let mut table = lock(&self.table);
         let key = (peer.id, name);
         if table.watches.contains_key(&key) {
-            let message = format!("a watch named `{}` exists already", start_of(&key.1));
+            let message = format!("a watch named `{}` already exists", start_of(&key.1));
             return Err(Error::wrong_state(message)
                 .next_step("choose another `watchId`, or end that watch with `fs/unwatch`"));
         }
         let own = table.watches.keys().filter(|(owner, _)| *owner == peer.id).count();
         if own >= MAX_WATCHES {
-            let message = format!("the connection has {own} watches, {MAX_WATCHES} at most");
+            let message = format!(
+                "the connection has {own} watches; at most {MAX_WATCHES} are \
+                allowed"
+            );
             return Err(Error::wrong_state(message)
                 .next_step("end one with `fs/unwatch`, or watch a folder above with `recursive`"));
         }
@@ -120,7 +124,7 @@ impl Registration {
         let number = self.number;
         let entry = table.watches.get_mut(&self.key).filter(|entry| entry.number == number);
         let Some(entry) = entry else {
-            return Err(Error::wrong_state("`fs/unwatch` ended the watch while it began"));
+            return Err(Error::wrong_state("`fs/unwatch` ended the watch before it had started"));
         };
         let follower = Follower {
             table: self.table.clone(),

@@ -65,9 +65,9 @@ pub(crate) fn write(folder: &Path, id: &str, report: &Value) -> Result<PathBuf, 
     if let Ok(found) = folder.symlink_metadata()
         && !found.is_dir()
     {
-        let what = if found.is_symlink() { "a link" } else { "no folder" };
+        let what = if found.is_symlink() { "a link" } else { "not a folder" };
         let folder = folder.display();
-        return Err(format!("{folder} is {what}, so that the report is not written: remove it"));
+        return Err(format!("{folder} is {what}, so the report was not written: remove it"));
     }
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);

@@ -173,7 +173,10 @@ impl FileSearches {
         let mut running = self.lock();
         let own = running.sessions.keys().filter(|(owner, _)| *owner == connection).count();
         if own >= MAX_SESSIONS {
-            let message = format!("{own} search sessions are in progress, {MAX_SESSIONS} at most");
+            let message = format!(
+                "{own} search sessions are in progress; at most {MAX_SESSIONS} \
+                are allowed"
+            );
             return Err(Error::wrong_state(message).next_step("stop one first"));
         }
         let key = (connection, id);
@@ -297,7 +300,10 @@ async fn follow(index: Arc<Index>, watcher: Watcher, pool: Pool) {
     let watch = match watch {
         Ok(watch) => watch,
         Err(error) => {
-            return tracing::warn!("{path}: changes are found when a query comes: {error}");
+            return tracing::warn!(
+                "{path} cannot be watched, so changes are found with the next \
+                query: {error}"
+            );
         }
     };
     // What changed between the walk and the watch.

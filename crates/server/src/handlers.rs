@@ -29,6 +29,7 @@ mod skills;
 mod thread;
 mod turn;
 mod windows;
+mod worktree;
 
 pub use review::check_review;
 

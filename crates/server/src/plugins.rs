@@ -209,7 +209,7 @@ impl Plugins {
                     visible::path(&root)
                 );
                 return Err(Error::invalid_params(message).next_step(
-                    "add it with `marketplace/add`, or give the `path` of one that `plugin/list` names",
+                    "add it with `marketplace/add`, or give the `path` of one from `plugin/list`",
                 ));
             }
         }

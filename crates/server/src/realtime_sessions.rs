@@ -198,9 +198,7 @@ impl RealtimeSessions {
         session.inputs.try_send(input).map_err(|error| match error {
             mpsc::error::TrySendError::Closed(_) => no_session(),
             mpsc::error::TrySendError::Full(_) => {
-                let message = format!(
-                    "{MAX_INPUTS} inputs wait for the model provider, which is more than it takes"
-                );
+                let message = format!("too many inputs ({MAX_INPUTS}) wait for the model provider");
                 Error::wrong_state(message).next_step(
                     "wait for thread/realtime/started, and send audio no faster than it plays",
                 )

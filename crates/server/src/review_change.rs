@@ -2,21 +2,16 @@
 //! no hooks, no file system monitor, no external diff and no filter, and is itself confined to
 //! reading, with the network off.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
-use files::Pool;
 use sandbox::OutputBuffer;
 use session::Settings;
 
+use crate::git_command::{GitServices, git_arguments, git_environment, special_file};
 use services::allowed::Allowed;
-use services::command_environment::command_environment;
-use services::command_runner::{CommandLine, CommandRunner};
+use services::command_runner::CommandLine;
 use services::error::Error;
-use services::git;
-use services::options::Options;
 
 /// Bytes of a change that the model is sent; it can read the rest itself.
 const MAX_DIFF: usize = 256 * 1024;
@@ -28,22 +23,6 @@ const MAX_NEW_FILES: usize = 50;
 const MAX_LOCATE: Duration = Duration::from_secs(3);
 /// Time limit of a run of git.
 const MAX_RUN: Duration = Duration::from_secs(20);
-/// Files that git reads of a working folder and its parents.
-const READ_IN_FOLDERS: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", ".mailmap"];
-/// Files that git reads of a repository.
-const READ_IN_REPOSITORY: [&str; 10] = [
-    "HEAD",
-    "config",
-    "config.worktree",
-    "index",
-    "packed-refs",
-    "shallow",
-    "info/exclude",
-    "info/attributes",
-    "info/grafts",
-    "objects/info/alternates",
-];
-
 /// The subject of a review.
 pub(crate) enum ReviewSubject {
     /// Staged, unstaged and new.
@@ -161,7 +140,7 @@ pub(crate) async fn locate(
 /// The error of a folder without a change.
 pub(crate) fn no_repository(cwd: &Path) -> String {
     format!(
-        "{} is in no git repository, so there is no change to review; review with `custom` \
+        "{} is not in a git repository, so there is no change to review; review with `custom` \
          instructions, or in a thread that works in a repository",
         cwd.display()
     )
@@ -213,14 +192,6 @@ impl Unread {
             _ => self,
         }
     }
-}
-
-/// The services for running git.
-#[derive(Clone)]
-pub(crate) struct GitServices {
-    pub(crate) runner: CommandRunner,
-    pub(crate) files: Pool,
-    pub(crate) options: Arc<Options>,
 }
 
 struct Git<'a> {
@@ -340,19 +311,9 @@ impl Git<'_> {
     }
 
     async fn run(&self, arguments: &[&str]) -> Result<String, Unread> {
-        let mut argv: Vec<OsString> =
-            ["git", "--no-pager", "--no-optional-locks"].map(Into::into).into();
-        let fixed = ["core.fsmonitor=false", "core.hooksPath=/dev/null", "diff.external="];
-        for option in fixed.into_iter().chain(self.overrides.iter().map(String::as_str)) {
-            argv.extend(["-c".into(), option.into()]);
-        }
+        let mut argv = git_arguments(&self.overrides);
         argv.extend(arguments.iter().map(Into::into));
-        let mut env = command_environment(&self.services.options, self.config);
-        env.retain(|(name, _)| !name.to_string_lossy().starts_with("GIT_"));
-        env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
-        // Git's messages are compared with known ones, which are in English.
-        env.retain(|(name, _)| name != "LANGUAGE" && name != "LC_ALL");
-        env.push(("LC_ALL".into(), "C".into()));
+        let env = git_environment(&self.services.options, self.config);
         let cwd = self.settings.cwd.clone();
         let policy = if self.settings.sandbox.is_unconfined() {
             self.settings.sandbox().confinement(&cwd)
@@ -387,24 +348,6 @@ fn with<'a>(command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
     arguments.extend(DIFF);
     arguments.extend(rest);
     arguments
-}
-
-/// The first file that git reads in any case and that is not a regular file: git would block on a
-/// named pipe. Such files in deeper folders run into the limit on git's time.
-fn special_file(cwd: &Path) -> Option<String> {
-    let repository = git::folders(cwd);
-    let root = repository.as_ref().map_or(cwd, |found| found.root.as_path());
-    let folders = cwd.ancestors().take_while(|folder| folder.starts_with(root));
-    let mut names: Vec<PathBuf> = folders
-        .flat_map(|folder| READ_IN_FOLDERS.iter().map(move |name| folder.join(name)))
-        .collect();
-    for folder in repository.iter().flat_map(|found| [&found.own, &found.common]) {
-        names.extend(READ_IN_REPOSITORY.iter().map(|name| folder.join(name)));
-    }
-    names.iter().find_map(|path| match files::open(path) {
-        Err(error @ files::Error::NotRegular { .. }) => Some(error.to_string()),
-        _ => None,
-    })
 }
 
 /// The start of a new file, when it is a plain text file; links are not followed.

@@ -7,6 +7,7 @@ use sandbox::{Outputs, Size, Spawn, Stdin};
 
 use services::allowed::Allowed;
 use services::command_environment::{command_environment, command_tmpdir};
+use services::command_limits::command_limits;
 use services::command_runner::CommandLine;
 use services::convert::policies::{configured_sandbox, mode_policy, profile_policy};
 use services::error::Error;
@@ -58,6 +59,7 @@ pub fn sandboxed(
         stdin: Stdin::Pipe,
         outputs: Outputs::Separate,
         egress: managed_network(&policy, config, options, None)?,
+        limits: command_limits(config, None),
     };
     Ok((command.into_spawn(), replacements))
 }

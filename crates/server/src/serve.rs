@@ -230,6 +230,7 @@ impl Server {
     async fn answer(&self, caller: Caller, request: Request) {
         let Request { id, method, info, params, accepted } = request;
         let load = info.map_or(Load::Light, |info| info.load);
+        let caller = caller.with_request(id.clone());
         let peer = &caller.peer.clone();
         let connection = peer.id;
         let span = tracing::debug_span!("request", connection, %id, %method);

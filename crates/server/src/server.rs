@@ -20,6 +20,7 @@ use crate::in_flight::InFlight;
 use crate::input_reader::InputReader;
 use crate::plugins::Plugins;
 use crate::realtime_sessions::RealtimeSessions;
+use crate::text_searches::TextSearches;
 use services::accounts::Accounts;
 use services::command_runner::CommandRunner;
 use services::config_source::ConfigSource;
@@ -95,6 +96,7 @@ pub(crate) struct Services {
     pub(crate) requests: Arc<ClientRequests>,
     pub(crate) processes: Arc<ClientProcesses>,
     pub(crate) searches: Arc<FileSearches>,
+    pub(crate) text_searches: Arc<TextSearches>,
     pub(crate) watches: ClientWatches,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) realtime: Arc<RealtimeSessions>,
@@ -286,6 +288,7 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         spool: spool(options.home.clone()),
         processes: Arc::new(ClientProcesses::new(runner.clone(), connections.clone())),
         searches: Arc::new(FileSearches::new(&options, connections.clone(), watcher.clone())),
+        text_searches: Arc::default(),
         options,
         files,
         images,
@@ -545,7 +548,7 @@ fn spool(folder: PathBuf) -> Arc<Spool> {
     Spool::new(folder, SPOOL_BYTES, |error| {
         tracing::warn!(
             target: "server::spool",
-            "messages for slow clients cannot wait on disk: {error}"
+            "messages for slow clients cannot be stored on disk: {error}"
         );
     })
 }

@@ -9,7 +9,8 @@ use std::ops::Deref;
 use std::path::Path;
 
 use config::{Config, SandboxMode};
-use policy::RootedPolicy;
+use mcp::Confinement;
+use policy::{ReadAccess, RootedPolicy};
 use session::{
     ApprovalPolicy, ApprovalsReviewer, Configured, Context, ExecSpec, Grant, Granular, Limits,
     Offer, Overrides, Permissions, SandboxPolicy, Settings,
@@ -229,10 +230,24 @@ impl Allowed<RootedPolicy> {
         Self(RootedPolicy::READ_ONLY)
     }
 
-    /// For the programs of MCP servers, which the configuration names and the requirements' list of
-    /// servers limits.
-    pub(crate) fn mcp_server() -> Self {
-        Self(RootedPolicy::FULL_ACCESS)
+    /// For the program of an MCP server in `cwd`, which the configuration names and confines, and the
+    /// requirements' list of servers limits.
+    pub(crate) fn mcp_server(confinement: Confinement, cwd: &Path) -> Self {
+        let (read, exclude_slash_tmp, exclude_tmpdir) = (ReadAccess::Full, false, false);
+        let policy = match confinement {
+            Confinement::None => return Self(RootedPolicy::FULL_ACCESS),
+            Confinement::Sandboxed { writes: false, network } => {
+                SandboxPolicy::ReadOnly { read, network }
+            }
+            Confinement::Sandboxed { writes: true, network } => SandboxPolicy::WorkspaceWrite {
+                writable_roots: vec![cwd.to_owned()],
+                read,
+                network,
+                exclude_slash_tmp,
+                exclude_tmpdir,
+            },
+        };
+        Self(policy.rooted(cwd))
     }
 
     /// For hooks of the user and of the administrator, who could start anything themselves.

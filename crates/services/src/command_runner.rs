@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use policy::RootedPolicy;
 use sandbox::egress::Egress;
-use sandbox::{Error, Outputs, Process, Sandbox, Size, Spawn, Stdin};
+use sandbox::{Degradation, Error, Limits, Outputs, Process, Sandbox, Size, Spawn, Stdin};
 
 use crate::allowed::Allowed;
 
@@ -27,10 +27,12 @@ pub struct CommandLine {
     pub stdin: Stdin,
     pub outputs: Outputs,
     pub egress: Option<Arc<Egress>>,
+    /// See `command_limits`; none by default.
+    pub limits: Limits,
 }
 
 impl CommandLine {
-    /// A command without terminal, input and managed network.
+    /// A command without terminal, input, managed network and limits.
     pub fn new(
         argv: Vec<OsString>,
         cwd: PathBuf,
@@ -40,15 +42,41 @@ impl CommandLine {
         let (guarded, granted) = (Vec::new(), Vec::new());
         let (tty, stdin, egress) = (None, Stdin::Null, None);
         let (cwd_is_real, outputs) = (false, Outputs::Separate);
-        Self { argv, cwd, cwd_is_real, env, policy, guarded, granted, tty, stdin, outputs, egress }
+        Self {
+            argv,
+            cwd,
+            cwd_is_real,
+            env,
+            policy,
+            guarded,
+            granted,
+            tty,
+            stdin,
+            outputs,
+            egress,
+            limits: Limits::default(),
+        }
     }
 
     /// As the sandbox takes it.
     pub fn into_spawn(self) -> Spawn {
         let Self { argv, cwd, cwd_is_real, env, policy, .. } = self;
-        let Self { guarded, granted, tty, stdin, outputs, egress, .. } = self;
+        let Self { guarded, granted, tty, stdin, outputs, egress, limits, .. } = self;
         let policy = policy.into_inner();
-        Spawn { argv, cwd, cwd_is_real, env, policy, guarded, granted, tty, stdin, outputs, egress }
+        Spawn {
+            argv,
+            cwd,
+            cwd_is_real,
+            env,
+            policy,
+            guarded,
+            granted,
+            tty,
+            stdin,
+            outputs,
+            egress,
+            limits,
+        }
     }
 }
 
@@ -72,7 +100,7 @@ impl CommandRunner {
     }
 
     /// See [`Sandbox::degradation`].
-    pub async fn degradation(&self) -> Option<String> {
+    pub async fn degradation(&self) -> Option<Degradation> {
         self.sandbox.degradation().await
     }
 

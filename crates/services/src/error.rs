@@ -26,6 +26,8 @@ struct Inner {
     next_step: Option<String>,
     /// The details for programs beyond the code; sent in the form of a turn's error.
     info: Option<AgentErrorInfo>,
+    /// The details of a method's own errors.
+    details: Option<Value>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -67,7 +69,8 @@ impl Error {
     /// An error of any kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { inner: Box::new(Inner { kind, message, next_step: None, info: None, source: None }) }
+        let (next_step, info, details, source) = (None, None, None, None);
+        Self { inner: Box::new(Inner { kind, message, next_step, info, details, source }) }
     }
 
     pub fn invalid_params(message: impl Into<String>) -> Self {
@@ -164,6 +167,13 @@ impl Error {
         self
     }
 
+    /// Adds the details that a method documents, as the error's `data`.
+    #[must_use]
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.inner.details = Some(details);
+        self
+    }
+
     /// Keeps the cause, which is part of the message.
     #[must_use]
     pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
@@ -238,6 +248,7 @@ impl From<Error> for ErrorObject {
             ErrorKind::Failed => (code::INTERNAL_ERROR, None),
         };
         let data = error.inner.info.map(|info| turn_error(&message, info)).or(data);
+        let data = error.inner.details.or(data);
         let object = Self::new(code, message);
         match data {
             Some(data) => object.with_data(data),

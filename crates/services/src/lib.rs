@@ -14,6 +14,7 @@ pub mod bounds;
 pub mod budget;
 pub mod command_checks;
 pub mod command_environment;
+pub mod command_limits;
 pub mod command_runner;
 pub mod config_check;
 pub mod config_source;

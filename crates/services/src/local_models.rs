@@ -16,7 +16,7 @@ pub async fn local_models(
     id: &str,
 ) -> Result<Vec<String>, String> {
     let provider = config.providers.get(id).and_then(local_provider);
-    let provider = provider.ok_or_else(|| format!("`{id}` is no local provider"))?;
+    let provider = provider.ok_or_else(|| format!("`{id}` is not a local provider"))?;
     let network = Network::from_variables(|name| options.variable(name));
     let client = Client::with_options(model::Options { network, offline: None });
     let answer = client.models(&provider, None).await.map_err(|failure| failure.message)?;

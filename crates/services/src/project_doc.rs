@@ -89,7 +89,7 @@ fn names(config: &Config) -> impl Iterator<Item = &str> {
     NAMES.into_iter().chain(config.project_doc_fallback_filenames.iter().map(String::as_str))
 }
 
-/// From the project's root to `cwd`; only `cwd` where the root is no folder above it.
+/// From the project's root to `cwd`; only `cwd` where the root is not a folder above it.
 fn folders(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     let root = &config.project_root;
     let mut folders: Vec<PathBuf> =

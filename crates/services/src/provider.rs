@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use config::HttpProvider;
-use config::table::LoginMethod;
-use model::{KeySource, Provider, Secret, TlsFiles, Transport};
+use config::table::{LoginMethod, WireApi};
+use model::{KeySource, Provider, Secret, TlsFiles, Transport, Wire};
 
 use crate::accounts::{AccountConfig, AccountCredentials, Accounts, uses_environment_key};
 
@@ -52,6 +52,16 @@ pub(crate) fn local_provider(configured: &config::Provider) -> Option<Provider> 
     Some(with_key(http, key.map_or(KeySource::NotNeeded, KeySource::Value), None))
 }
 
+fn wire(http: &HttpProvider) -> Wire {
+    match http.wire_api {
+        WireApi::Responses => Wire::Responses,
+        WireApi::Messages => Wire::Messages,
+        WireApi::Chat => Wire::Chat,
+        WireApi::Gemini => Wire::Gemini,
+        WireApi::Auto => model::wire_of_address(&http.base_url),
+    }
+}
+
 fn with_key(http: &HttpProvider, api_key: KeySource, user_agent: Option<&str>) -> Provider {
     let mut http_headers: BTreeMap<String, String> = http
         .http_headers
@@ -66,6 +76,7 @@ fn with_key(http: &HttpProvider, api_key: KeySource, user_agent: Option<&str>) -
         id: http.id.clone(),
         name: http.name.clone(),
         transport: Transport::Http,
+        wire: wire(http),
         base_url: http.base_url.clone(),
         api_key,
         http_headers,

@@ -20,7 +20,7 @@ use crate::error::Error;
 pub(crate) use agent::{StoredAgent, StoredLimits};
 pub(crate) use extra::{
     StoredApproval, StoredConcession, StoredExtra, StoredGoal, StoredPause, StoredSource,
-    StoredTool,
+    StoredTool, StoredWorktree,
 };
 pub(crate) use policies::StoredBound;
 pub(crate) use settings::StoredSettings;
@@ -77,19 +77,27 @@ pub fn extra(record: &ThreadRecord) -> Result<StoredExtra, Error> {
     }
 }
 
-/// For whom a thread was started, as lists show it. A thread whose facts cannot be read is listed
+/// The facts of a thread that lists show.
+#[derive(Default)]
+pub struct Listed {
+    /// For whom it was started.
+    pub thread_source: Option<protocol::ThreadSource>,
+    pub worktree: Option<protocol::ThreadWorktree>,
+}
+
+/// The facts of a thread that lists show. A thread whose facts cannot be read is listed
 /// all the same, so that it can be read, exported and deleted.
-pub fn thread_source(record: &ThreadRecord) -> Option<protocol::ThreadSource> {
-    let json = record.extra.as_deref()?;
-    match serde_json::from_str::<extra::Listed>(json) {
-        Ok(listed) => listed.source(),
+pub fn listed(record: &ThreadRecord) -> Listed {
+    let Some(json) = record.extra.as_deref() else { return Listed::default() };
+    match serde_json::from_str::<extra::ListedShape>(json) {
+        Ok(shape) => shape.into(),
         Err(error) => {
             let id = &record.id;
             tracing::warn!(
                 target: "server::store",
                 "the stored facts of thread {id} cannot be read: {error}"
             );
-            None
+            Listed::default()
         }
     }
 }

@@ -395,6 +395,7 @@ fn context(
         takes_personality: config.features.personality && info.supports_personality,
         shell: shell.to_string_lossy().into_owned(),
         tmpdir: command_tmpdir(options, config),
+        sandbox_limits: None,
         date: options.clock.today(),
         time_zone: options.clock.time_zone(),
         compact_prompt: compact_prompt(config)?,

@@ -97,6 +97,7 @@ impl Configuration {
         self.hooks = new.hooks;
         self.version = new.version;
         self.skills = new.skills.take();
+        self.context.sandbox_limits = new.context.sandbox_limits.take();
         if self.chosen != new.chosen {
             cx.persist(Record::Settings(Box::new(self.chosen.clone())));
         }
@@ -112,6 +113,11 @@ impl Configuration {
     /// Takes over the catalog of skills, of which the model is informed with its next turn.
     pub(crate) fn set_skills(&mut self, catalog: Option<Arc<str>>) {
         self.skills = catalog;
+    }
+
+    /// Takes over what the sandbox cannot do here. Without effect on a model that was introduced before.
+    pub(crate) fn set_sandbox_limits(&mut self, limits: Option<Arc<str>>) {
+        self.context.sandbox_limits = limits;
     }
 
     /// The catalog of skills.

@@ -157,9 +157,15 @@ fn environment(context: &Context, settings: &Settings) -> String {
 }
 
 fn permissions(context: &Context, settings: &Settings) -> String {
+    let mut sandbox = sandbox_text(settings, context.tmpdir.as_deref());
+    if let Some(limits) = &context.sandbox_limits
+        && is_confined_here(&settings.sandbox)
+    {
+        sandbox.push(' ');
+        sandbox.push_str(limits);
+    }
     format!(
-        "<permissions>\n{}\n{}{}\n</permissions>",
-        sandbox_text(settings, context.tmpdir.as_deref()),
+        "<permissions>\n{sandbox}\n{}{}\n</permissions>",
         approval_text(settings),
         reviewer_text(settings)
     )
@@ -214,6 +220,11 @@ pub(crate) fn sandbox_text(settings: &Settings, tmpdir: Option<&Path>) -> String
             )
         }
     }
+}
+
+/// Returns whether this machine's sandbox confines commands under the policy.
+fn is_confined_here(policy: &SandboxPolicy) -> bool {
+    !matches!(policy, SandboxPolicy::DangerFullAccess | SandboxPolicy::External { .. })
 }
 
 fn read_text(read: &ReadAccess) -> String {

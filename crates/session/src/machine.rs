@@ -273,6 +273,9 @@ impl Machine {
             Input::RootWords { words } => self.thread.approvals.set_root_words(&words),
             Input::Configure(configured) => self.configure(*configured),
             Input::Skills { catalog } => self.thread.configuration.set_skills(catalog),
+            Input::SandboxLimits { limits } => {
+                self.thread.configuration.set_sandbox_limits(limits);
+            }
             Input::ProjectDocuments { documents } => self.thread.offer_documents(&documents),
             Input::Spent { turn, usage } => self.thread.account(&turn, usage),
             Input::Hooks { events } => self.thread.configuration.set_hooks(events),

@@ -245,6 +245,11 @@ impl Processes {
                 let state = "Process was killed at its timeout (exit code 124)".to_owned();
                 (ItemStatus::Failed, Some(124), state)
             }
+            ProcessEnd::Limited { code, reason } => {
+                process.aggregated.push(&format!("\n[ended at a limit: {reason}]\n"));
+                let state = format!("Process was ended at a limit (exit code {code}): {reason}");
+                (ItemStatus::Failed, Some(*code), state)
+            }
             ProcessEnd::NotStarted(message) | ProcessEnd::Unconfined(message) => {
                 process.aggregated.push(message);
                 (ItemStatus::Failed, None, format!("Process was not started: {message}"))

@@ -14,9 +14,11 @@ pub(crate) struct Spending {
     turn_cost: Option<i64>,
     /// The notices that clients were sent about the model of the turn: each once.
     notices: Vec<ModelNotice>,
+    /// Those that are sent once in the thread.
+    lasting: Vec<ModelNotice>,
 }
 
-/// Different notices that are sent of a turn.
+/// Different notices that are sent of a turn, and different lasting ones of a thread.
 const MAX_NOTICES: usize = 16;
 
 impl Spending {
@@ -27,6 +29,7 @@ impl Spending {
             turn: Id::default(),
             turn_cost: Some(0),
             notices: Vec::new(),
+            lasting: Vec::new(),
         }
     }
 
@@ -45,7 +48,7 @@ impl Spending {
         (self.usage, cost)
     }
 
-    /// Returns whether a notice is new in its turn. Each wait is.
+    /// Returns whether a notice is new in its turn, or in the thread if it is about the provider's wire. Each wait is.
     pub(crate) fn is_new(&mut self, turn: &Id, notice: &ModelNotice) -> bool {
         if matches!(notice, ModelNotice::Queued { .. }) {
             return true;
@@ -57,9 +60,13 @@ impl Spending {
             }
             notice => earlier == notice,
         };
-        let is_new = self.notices.len() < MAX_NOTICES && !self.notices.iter().any(is_same);
+        let notices = match notice {
+            ModelNotice::LeftOut { .. } => &mut self.lasting,
+            _ => &mut self.notices,
+        };
+        let is_new = notices.len() < MAX_NOTICES && !notices.iter().any(is_same);
         if is_new {
-            self.notices.push(notice.clone());
+            notices.push(notice.clone());
         }
         is_new
     }

@@ -35,7 +35,7 @@ pub use query::{Direction, ListQuery, Page, SortKey, TextMatch, TextQuery, Turns
 pub use queue::{QueueWrite, QueuedEntry};
 pub use record::{
     Fragment, ItemRow, OpenedThread, OrphanedTurn, Place, StoredThread, ThreadChanges,
-    ThreadRecord, TurnOutcome, TurnRow, TurnStatus, Write,
+    ThreadRecord, TurnElsewhere, TurnOutcome, TurnRow, TurnStatus, Write,
 };
 pub use sqlite::salvage::{Kept, Salvage, ThreadLoss};
 pub use sqlite::{SqliteConfig, Synchronous, check, salvage};

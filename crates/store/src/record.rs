@@ -186,6 +186,17 @@ pub struct OrphanedTurn {
     pub items: Vec<ItemRow>,
 }
 
+/// A turn in progress that another open store runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnElsewhere {
+    /// Id of the thread.
+    pub thread: String,
+    /// Working folder of the thread.
+    pub cwd: String,
+    /// The process that runs it, for messages.
+    pub holder: String,
+}
+
 /// A thread whose lease was just taken (see [`crate::Store::open_thread`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenedThread {

@@ -9,7 +9,7 @@ use crate::sqlite::{SqliteConfig, SqliteStore};
 use crate::{
     Fragment, ItemRow, ItemTexts, Job, JobItem, JobItemCounts, JobItemStatus, ListQuery,
     OpenedThread, OrphanedTurn, Page, Place, QueuedEntry, StoreError, StoredThread, TextMatch,
-    TextQuery, TurnRow, TurnsQuery, UsageQuery, UsageRow, Write,
+    TextQuery, TurnElsewhere, TurnRow, TurnsQuery, UsageQuery, UsageRow, Write,
 };
 
 /// Where threads are stored.
@@ -102,6 +102,17 @@ impl Store {
     pub async fn claim_orphaned_turns(&self) -> Result<Vec<OrphanedTurn>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.claim_orphaned_turns().await,
+            Backend::Memory(memory) => memory.read(|_| Ok(Vec::new())),
+        }
+    }
+
+    /// The turns in progress of other open stores of the folder.
+    ///
+    /// # Errors
+    /// The file or the owners' folder cannot be read.
+    pub async fn turns_elsewhere(&self) -> Result<Vec<TurnElsewhere>, StoreError> {
+        match &self.0 {
+            Backend::Sqlite(store) => store.turns_elsewhere().await,
             Backend::Memory(memory) => memory.read(|_| Ok(Vec::new())),
         }
     }

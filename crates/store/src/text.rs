@@ -1,8 +1,11 @@
-//! Words of texts and of search terms, and excerpts. A word is a run of letters and digits, folded to
-//! lower case; of scripts without spaces, each character and each pair of adjacent ones is a word.
+//! Words of texts and of search terms, and excerpts. A word is a run of letters and digits without regard to case,
+//! accents and compatible forms; of scripts without spaces, each character and each pair of adjacent ones is a word.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
+
+use unicode_normalization::UnicodeNormalization;
 
 /// The searched texts of items. The store does not parse items: the caller extracts their text.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +24,7 @@ pub(crate) const MAX_WORDS: usize = 4096;
 pub(crate) const MAX_TEXT: usize = 256 << 10;
 /// Words of a term; further ones are ignored.
 const MAX_TERM_WORDS: usize = 16;
-/// The last word of a term is the beginning of words if it has so many letters.
+/// The last word of a term is the beginning of words if it has so many letters. A Korean syllable counts as two.
 const MIN_BEGINNING: usize = 3;
 /// Characters of an excerpt before the match, and from its beginning on.
 const EXCERPT: (usize, usize) = (40, 160);
@@ -99,6 +102,7 @@ impl Term {
     pub(crate) fn of(term: &str) -> Self {
         let mut words = Vec::new();
         let mut last_run = 0;
+        let term = &*folded(term);
         each_run(term, |run, dense| {
             last_run = words.len();
             words_of_run(run, dense, true, |word| words.push(word.to_owned()));
@@ -109,7 +113,8 @@ impl Term {
         let is_open = term.chars().next_back().is_some_and(char::is_alphanumeric);
         let has_open_word = is_open && last_run < words.len();
         let beginning = words.pop_if(|word| {
-            has_open_word && (MIN_BEGINNING..MAX_WORD).contains(&word.chars().count())
+            let letters = word.chars().map(|letter| if is_hangul(letter) { 2 } else { 1 });
+            has_open_word && (MIN_BEGINNING..MAX_WORD).contains(&letters.sum::<usize>())
         });
         words.truncate(MAX_TERM_WORDS);
         Self { words, beginning }
@@ -122,7 +127,32 @@ impl Term {
 
 /// Calls `f` with each word of a text.
 fn each_word(text: &str, mut f: impl FnMut(&str)) {
-    each_run(text, |run, dense| words_of_run(run, dense, false, &mut f));
+    each_run(&folded(text), |run, dense| words_of_run(run, dense, false, &mut f));
+}
+
+/// A text without regard to case, accents and compatible forms, such as full-width letters and ligatures.
+fn folded(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        // Words are folded by themselves.
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(
+        text.nfkd().filter(|letter| !is_accent(*letter)).flat_map(folded_case).nfc().collect(),
+    )
+}
+
+/// The folded forms of a letter. Through upper case, so that `ß` is `ss`, and the forms of sigma are one.
+fn folded_case(letter: char) -> impl Iterator<Item = char> {
+    letter.to_uppercase().flat_map(char::to_lowercase).filter(|letter| !is_accent(*letter))
+}
+
+/// Returns whether the character is a mark that decomposition takes off letters of Latin, Greek and Cyrillic.
+fn is_accent(letter: char) -> bool {
+    matches!(letter, '\u{300}'..='\u{36f}')
+}
+
+fn is_hangul(letter: char) -> bool {
+    matches!(letter, '\u{ac00}'..='\u{d7a3}')
 }
 
 /// Calls `f` with each run of letters and digits, and whether its script has no spaces.
@@ -148,9 +178,8 @@ fn each_run<'t>(text: &'t str, mut f: impl FnMut(&'t str, bool)) {
 /// The words of a run. A `term` of a script without spaces has only the pairs, which cover it.
 fn words_of_run(run: &str, dense: bool, term: bool, mut f: impl FnMut(&str)) {
     if !dense {
-        let folded = run.to_lowercase();
-        let end = folded.char_indices().nth(MAX_WORD).map_or(folded.len(), |(at, _)| at);
-        return f(&folded[..end]);
+        let end = run.char_indices().nth(MAX_WORD).map_or(run.len(), |(at, _)| at);
+        return f(&run[..end].to_ascii_lowercase());
     }
     let starts: Vec<usize> = run.char_indices().map(|(at, _)| at).chain([run.len()]).collect();
     let singles = if term && starts.len() > 2 { 0 } else { starts.len() };
@@ -162,23 +191,28 @@ fn words_of_run(run: &str, dense: bool, term: bool, mut f: impl FnMut(&str)) {
     }
 }
 
-/// Returns whether the script of a letter has no spaces between words: Han, Hiragana, Katakana.
+/// Returns whether the script of a letter has no spaces between words: Thai, Lao, Myanmar, Khmer, Hiragana,
+/// Katakana, Han.
 fn is_dense(letter: char) -> bool {
     matches!(letter,
-        '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
+        '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
         | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// The part of a text around the first occurrence of a term, without regard to case.
+/// The part of a text around the first occurrence of a term, without regard to case, accents and compatible forms.
 #[must_use]
 pub fn snippet(text: &str, term: &str) -> Option<Snippet> {
-    let wanted: Vec<char> = term.chars().flat_map(char::to_lowercase).collect();
+    let fold = |letter: char| {
+        std::iter::once(letter).nfkd().filter(|part| !is_accent(*part)).flat_map(folded_case)
+    };
+    let wanted: Vec<char> = term.chars().flat_map(fold).collect();
     let first = wanted.first()?;
     // Each folded letter with the number of the letter that it comes from.
     let folded: Vec<(char, usize)> = text
         .chars()
         .enumerate()
-        .flat_map(|(at, letter)| letter.to_lowercase().map(move |folded| (folded, at)))
+        .flat_map(|(at, letter)| fold(letter).map(move |folded| (folded, at)))
         .collect();
     let found = folded.windows(wanted.len()).find(|window| {
         window[0].0 == *first && window.iter().map(|(letter, _)| letter).eq(&wanted)
@@ -236,7 +270,7 @@ mod tests {
 
     #[test]
     fn texts_have_words() {
-        assert_eq!(words("Fix `src/main.rs`, ÖL_2!"), "2 fix main rs src öl");
+        assert_eq!(words("Fix `src/main.rs`, ÖL_2!"), "2 fix main ol rs src");
         assert_eq!(words("東京 tower"), "tower 京 東 東京");
         assert_eq!(words(&"x".repeat(100)), "x".repeat(MAX_WORD));
         assert_eq!(words("-- \u{1f600}"), "");
@@ -257,6 +291,9 @@ mod tests {
         check("東京都", &["東京", "京都"], None);
         check("東", &["東"], None);
         check("?!", &[], None);
+        check("한국", &[], Some("한국"));
+        check("ภาษา", &["ภา", "าษ", "ษา"], None);
+        check("GRÖSSE ", &["grosse"], None);
         assert!(Term::of(" .").is_empty());
     }
 
@@ -279,12 +316,38 @@ mod tests {
     }
 
     #[test]
+    fn forms_of_the_same_letters_match() {
+        for (text, term) in [
+            ("caf\u{e9}", "cafe\u{301}"),
+            ("cafe\u{301}", "caf\u{e9}"),
+            ("caf\u{e9}", "CAFE"),
+            ("größe", "GRÖSSE"),
+            ("İstanbul", "istanbul"),
+            ("Ａ１", "a1"),
+            ("ﬁne", "fine"),
+            ("ΣΟΦΌΣ", "σοφος"),
+            ("한국어", "한국"),
+            ("\u{1112}\u{1161}\u{11ab}국어", "한국어"),
+            ("ﾊﾟﾘ", "パリ"),
+            ("นี่คือภาษาไทย", "ภาษา"),
+        ] {
+            let mut words = Words::default();
+            words.add(text);
+            assert!(words.match_term(&Term::of(term)), "{text} {term}: {:?}", words.joined());
+            assert!(snippet(text, term).is_some(), "{text} {term}");
+        }
+        let mut words = Words::default();
+        words.add("がき");
+        assert!(!words.match_term(&Term::of("かき")), "another word");
+    }
+
+    #[test]
     fn long_texts_are_bounded() {
         let mut words = Words::default();
         words.add(&"é ".repeat(MAX_TEXT));
         assert!(words.is_full());
         words.add("later");
-        assert_eq!(words.joined(), "é");
+        assert_eq!(words.joined(), "e");
         let many: String = (0..MAX_WORDS + 9).map(|number| format!("{number} ")).collect();
         let mut words = Words::default();
         words.add(&many);

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use jsonrpc::{Connection, Limits};
+use jsonrpc::{CloseReason, Connection, Limits, Outbox};
 use logging::{LogFile, Logging};
-use sandbox::{Layer, Sandbox, THIS_PROGRAM};
+use sandbox::{Layer, LimitsBy, Sandbox, THIS_PROGRAM};
 use serde_json::{Value, json};
 use server::{Options, Server};
 use tempfile::TempDir;
@@ -185,6 +185,7 @@ impl TestEnvironment {
             layer: if self.has_sandbox { Layer::Auto } else { Layer::None },
             descriptors: None,
             kept: vec![self.home.clone()],
+            limits_by: LimitsBy::Auto,
         });
         let server = Server::start(options, sandbox).expect("the home can be used");
         let shown = |path: &Path| path.display().to_string();
@@ -220,14 +221,27 @@ impl TestServer {
         peer
     }
 
+    /// As [`Self::connect_with`], and what to call when the client leaves as over a WebSocket: it no longer waits for
+    /// answers, unlike one whose input has ended.
+    pub async fn connect_and_leave(&self, capabilities: Value) -> (Peer, impl FnOnce() + use<>) {
+        let (mut peer, outbox) = self.open_connection(server::connection_limits());
+        peer.initialize(capabilities).await;
+        peer.forget();
+        (peer, move || outbox.close(CloseReason::Left { code: 1006 }))
+    }
+
     /// Opens a connection without a handshake, with these bounds on the server's side.
     pub fn open(&self, limits: Limits) -> Peer {
+        self.open_connection(limits).0
+    }
+
+    fn open_connection(&self, limits: Limits) -> (Peer, Outbox) {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
         let (reader, writer) = tokio::io::split(theirs);
         let connection = Connection::over(reader, writer, limits);
-        let server = self.server.clone();
+        let (server, outbox) = (self.server.clone(), connection.outbox.clone());
         tokio::spawn(async move { server.serve(connection, ()).await });
-        Peer::new(ours, Transcript::new(self.masks.clone()))
+        (Peer::new(ours, Transcript::new(self.masks.clone())), outbox)
     }
 
     /// The server itself.

@@ -17,6 +17,7 @@ mod commands;
 mod completion;
 mod configuration;
 mod credentials;
+mod cursors;
 mod dialogs;
 mod earlier;
 mod elapsed;
@@ -49,6 +50,7 @@ mod printing;
 mod program;
 mod questions;
 mod queue;
+mod queueing;
 mod reading;
 mod removing;
 mod sent;
@@ -58,10 +60,12 @@ mod status;
 mod status_report;
 mod taking;
 mod terminals;
+mod thread_rows;
 mod transcript;
 mod trust;
 mod undo_switch;
 mod vi;
+mod worktrees;
 mod writing;
 
 pub use status::check_status_item;
@@ -194,7 +198,7 @@ impl App {
             }
             Event::Unopened(why) => {
                 self.warning(&format!(
-                    "Open the address yourself, since no browser could be started: {why}"
+                    "No browser could be started ({why}): open the address yourself"
                 ));
                 true
             }

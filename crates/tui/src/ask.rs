@@ -51,7 +51,7 @@ pub(crate) use form::item_of_call;
 pub(crate) use local::Offer;
 pub use step::{Answer, FollowUp};
 
-const NO_ANSWER: &str = "That key is no answer; pause before the next one";
+const NO_ANSWER: &str = "That key is not an answer; pause before the next one";
 
 /// When the request came, and what is known about it.
 #[derive(Clone, Copy, Debug)]
@@ -313,7 +313,7 @@ impl Ask {
                 return;
             }
         };
-        self.notice = (!fits).then(|| "The text is longer than it may be".to_owned());
+        self.notice = (!fits).then(|| "The text is too long".to_owned());
     }
 
     /// PgUp and PgDn move through the facts.
@@ -379,6 +379,7 @@ impl Ask {
                 texts = vec![
                     long,
                     format!("Esc: {refusal} … {hidden} more rows"),
+                    format!("Esc: {refusal} … {hidden} more"),
                     format!("Esc: {refusal}"),
                 ];
             }
@@ -483,8 +484,7 @@ fn refused(error: ErrorObject) -> Box<Answer> {
 }
 
 fn refused_tool(params: &DynamicToolCallParams) -> Box<Answer> {
-    let text =
-        format!("the terminal runs no tools of its own, so `{}` is unavailable", params.tool);
+    let text = format!("the terminal has no tools of its own, so `{}` is unavailable", params.tool);
     let response = DynamicToolCallResponse {
         content_items: vec![DynamicToolCallOutputContentItem::InputText { text: text.clone() }],
         success: false,

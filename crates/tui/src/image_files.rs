@@ -142,7 +142,7 @@ fn examine(path: &Path) -> Result<FoundImage, NoImage> {
         false => NoImage::Because(error.to_string()),
     })?;
     if length > MAX_BYTES {
-        return Err(because(format!("an image may have {} MiB at most", MAX_BYTES >> 20)));
+        return Err(because(format!("an image may have at most {} MiB", MAX_BYTES >> 20)));
     }
     images::kind_of(&start).map_err(|error| because(error.to_string()))?;
     Ok(FoundImage { path: path.to_owned(), size: size(&start).map_err(because)? })
@@ -189,7 +189,7 @@ mod tests {
         std::fs::create_dir(path("folder.png")).unwrap();
         for (name, reason) in [
             ("text.png", "not a PNG, JPEG, GIF or WebP image"),
-            ("big.png", "20 MiB at most"),
+            ("big.png", "at most 20 MiB"),
             ("fifo.png", "not a regular file"),
             ("link.png", "not a regular file"),
             ("zero.png", "not a regular file"),

@@ -53,7 +53,7 @@ impl Kept {
         let name = &name[name.len().saturating_sub(200)..];
         let drafts = home.join("drafts");
         let place = Place::take(&drafts, name).unwrap_or_else(|error| {
-            tracing::warn!(target: "tui", "unsent messages are not kept: {}: {error}", drafts.display());
+            tracing::warn!(target: "tui", "unsent messages cannot be saved: {}: {error}", drafts.display());
             None
         });
         Self {

@@ -28,6 +28,7 @@ mod image_files;
 mod kept;
 mod programs;
 mod run;
+mod server_queue;
 mod session;
 
 pub use app::Ended;

@@ -28,9 +28,26 @@ pub struct Row {
     pub title: String,
     /// The text after the title.
     pub detail: String,
+    /// True if it is where the search was found, which stands out.
+    pub has_hit: bool,
     /// The texts at the right, from left to right: the most important last, which stays where there
     /// is little room.
     pub columns: Vec<String>,
+}
+
+impl Row {
+    /// A message: its first line, and how many follow.
+    #[must_use]
+    pub fn of_message(id: String, text: &str) -> Self {
+        let more = text.lines().count().saturating_sub(1);
+        Self {
+            id,
+            title: text.lines().next().unwrap_or_default().to_owned(),
+            detail: String::new(),
+            has_hit: false,
+            columns: if more > 0 { vec![format!("{more} more lines")] } else { Vec::new() },
+        }
+    }
 }
 
 /// A page that the list needs.
@@ -112,6 +129,13 @@ impl Picker {
     #[must_use]
     pub fn with_folder_filter(mut self, on: bool) -> Self {
         self.only_folder = Some(on);
+        self
+    }
+
+    /// Searches for these words at first.
+    #[must_use]
+    pub fn with_search(mut self, words: &str) -> Self {
+        self.search = words.to_owned();
         self
     }
 

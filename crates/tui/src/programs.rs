@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 32 << 20;
 /// Opens `text` in `editor`, a command line of the shell, and returns what was saved.
 ///
 /// # Errors
-/// In words for people: there is no editor, or it failed, or what it saved is no text.
+/// In words for people: there is no editor, or it failed, or what it saved is not text.
 pub(crate) async fn edit(editor: Option<String>, text: &str) -> Result<String, String> {
     let editor = editor.ok_or("set VISUAL or EDITOR to the editor to use")?;
     let failed = |what: &str| {
@@ -35,7 +35,7 @@ pub(crate) async fn edit(editor: Option<String>, text: &str) -> Result<String, S
         .await
         .map_err(failed("cannot start the editor"))?;
     if !status.success() {
-        return Err(format!("the editor ended with {status}; the message is as it was"));
+        return Err(format!("the editor exited with {status}; the message is unchanged"));
     }
     let mut saved = String::new();
     std::fs::File::open(file.path())

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use protocol::{CollabAgentState, ReasoningEffort, ThreadTokenUsage, TurnPlanStep};
+use protocol::{CollabAgentState, ReasoningEffort, ThreadTokenUsage, ThreadWorktree, TurnPlanStep};
 
 use crate::cells::{Explored, Running};
 use crate::context::MAX_CHANGE_ROWS;
+use crate::server_queue::ServerQueue;
 
 /// The thread on the screen.
 #[derive(Debug, Default)]
@@ -28,6 +29,8 @@ pub(crate) struct Session {
     pub(crate) sandbox: &'static str,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) branch: Option<String>,
+    /// Its worktree, if it has one of its own.
+    pub(crate) worktree: Option<ThreadWorktree>,
     pub(crate) usage: Option<ThreadTokenUsage>,
     /// True if there are turns to resume.
     pub(crate) has_turns: bool,
@@ -62,6 +65,8 @@ pub(crate) struct Session {
     pub(crate) has_proposed: bool,
     /// All changes of the turn, as a unified diff.
     pub(crate) diff: String,
+    /// The messages that wait on the server.
+    pub(crate) queue: ServerQueue,
     /// By the id of their thread.
     pub(crate) agents: BTreeMap<String, CollabAgentState>,
 }
@@ -80,6 +85,20 @@ pub(crate) struct ActiveTurn {
     /// True if the last item was a whole message of the agent.
     pub(crate) has_message: bool,
     pub(crate) is_interrupting: bool,
+}
+
+impl ActiveTurn {
+    /// A turn that was asked for; the server names it later.
+    pub(crate) fn starting(now_ms: u64) -> Self {
+        Self {
+            id: None,
+            started_ms: now_ms,
+            before_ms: 0,
+            retry: None,
+            has_message: false,
+            is_interrupting: false,
+        }
+    }
 }
 
 /// A wait of the server before it asks the model again.

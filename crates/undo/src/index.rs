@@ -110,7 +110,7 @@ impl Index {
         self.put(path, Entry { stamp, state });
     }
 
-    /// Sets the state of an entry that is no folder, or is one that is not listed.
+    /// Sets the state of an entry that is not a folder, or is one that is not listed.
     pub(crate) fn set(&mut self, path: &Path, entry: Entry) {
         let was_folder = self.listings.contains_key(path);
         if was_folder {

@@ -58,7 +58,7 @@ impl Reason {
         match self {
             Reason::TooLarge => "it is too large",
             Reason::Ignored => "it is an ignored folder with many files, or a large ignored file",
-            Reason::Special => "it is no regular file",
+            Reason::Special => "it is not a regular file",
             Reason::Unreadable => "it cannot be read",
             Reason::VersionControl => "it belongs to version control, which is not recorded",
         }

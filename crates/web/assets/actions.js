@@ -15,15 +15,15 @@ const INIT = "Write an AGENTS.md for this folder: how it is organised, how it is
  */
 const COMMANDS = [
   { name: "rename", argument: "NAME", what: "name this thread", words: "Rename …", run: rename },
-  { name: "fork", what: "go on in a copy of this thread", words: "Fork", waits: true, run: fork },
-  { name: "undo", what: "take back the latest turn and its changes of files", words: "Undo the latest turn …", waits: true, run: (host) => undo(host) },
-  { name: "review", argument: "TEXT", what: "review changes, or what the text says", words: "Review …", waits: true, run: review },
+  { name: "fork", what: "continue in a copy of this thread", words: "Fork", waits: true, run: fork },
+  { name: "undo", what: "undo the latest turn and its file changes", words: "Undo the latest turn …", waits: true, run: (host) => undo(host) },
+  { name: "review", argument: "TEXT", what: "review changes, or what the text describes", words: "Review …", waits: true, run: review },
   { name: "compact", what: "summarise the conversation to free the context", words: "Compact", waits: true, run: compact },
-  { name: "goal", argument: "TEXT|clear", what: "set, show or clear what the thread works towards", words: "Goal …", run: (host, text) => host.goal.command(text) },
+  { name: "goal", argument: "TEXT|clear", what: "set, show or clear the thread's goal", words: "Goal …", run: (host, text) => host.goal.command(text) },
   { name: "cost", what: "show the tokens, the cost and the limits", words: "Cost and limits", run: (host) => host.usage.show() },
   { name: "export", what: "save the thread as Markdown", words: "Export", run: (host) => run("The thread was not exported", exportThread(host.connection, host.view)) },
   { name: "archive", what: "archive this thread", words: "Archive", waits: true, run: archive },
-  { name: "delete", what: "delete this thread for good, after a question", words: "Delete …", waits: true, run: remove, className: "danger" },
+  { name: "delete", what: "delete this thread permanently, after confirmation", words: "Delete …", waits: true, run: remove, className: "danger" },
   { name: "approvals", what: "choose what the agent may do", run: (host) => host.settings.show("approval-policy") },
   { name: "diff", what: "show all changes of the latest turn", run: (host) => host.panel.show("changes") },
   { name: "files", what: "show the files of the folder", run: (host) => host.panel.show("files") },
@@ -48,7 +48,7 @@ export class Actions {
   /** Runs a command. Returns the reason why it was not run, or null. */
   run(name, text) {
     const command = COMMANDS.find((one) => one.name === name);
-    if (!command) return `There is no command /${visible(name)}. Type / to see all of them. With a space in front it is sent as a message.`;
+    if (!command) return `Unknown command: /${visible(name)}. Type / to see all commands. With a space in front, the text is sent as a message.`;
     const why = this.#whyNot(command);
     if (why) return `/${name}: ${why}`;
     notice("");
@@ -67,7 +67,7 @@ export class Actions {
 
   #whyNot({ waits }) {
     if (!this.host.connection.isReady) return "there is no connection to the server";
-    return waits && this.host.view.running ? "it has to wait for the end of the turn" : null;
+    return waits && this.host.view.running ? "it must wait for the end of the turn" : null;
   }
 }
 
@@ -99,8 +99,8 @@ function archive({ connection, view }) {
 
 async function remove({ connection, view, nameOf }) {
   const { id, thread } = view;
-  const nodes = [el("p", {}, `“${nameOf(thread)}” and everything that was said in it will be deleted for good. Files in the folder stay as they are.`)];
-  const answer = await ask({ title: "Delete this thread?", nodes, buttons: [["Delete for good", "delete", "primary destructive"]] });
+  const nodes = [el("p", {}, `“${nameOf(thread)}” and all of its messages will be deleted permanently. Files in the folder stay unchanged.`)];
+  const answer = await ask({ title: "Delete this thread?", nodes, buttons: [["Delete permanently", "delete", "primary destructive"]] });
   if (answer) await run("The thread was not deleted", connection.call("thread/delete", { threadId: id }));
 }
 
@@ -115,12 +115,12 @@ async function review({ connection, view }, instructions) {
 
 async function reviewTarget() {
   const kind = choiceField("What should be reviewed?", [
-    ["uncommittedChanges", "Changes that are not committed"], ["baseBranch", "Changes against a branch"],
+    ["uncommittedChanges", "Uncommitted changes"], ["baseBranch", "Changes against a branch"],
     ["commit", "A commit"], ["custom", "Something else"],
   ]);
   const details = {
     baseBranch: textField("Branch", { placeholder: "main", spellcheck: false }), commit: textField("Commit", { placeholder: "its hash", spellcheck: false }),
-    custom: textField("What to look at", { tag: "textarea" }),
+    custom: textField("What to review", { tag: "textarea" }),
   };
   const show = () => {
     for (const [name, { element, input }] of Object.entries(details)) {

@@ -27,7 +27,7 @@ let trail = [];
 const others = new Map();
 
 const connection = new Connection({ onState, onReady, onNotification, onRequest });
-const threads = new ThreadList(connection, (id) => openThread(id), showTitle);
+const threads = new ThreadList(connection, (id, hit) => (hit ? openHit(id, hit) : openThread(id)), showTitle);
 const settings = new Settings(connection);
 const actions = new Actions();
 const composer = new Composer(connection, settings, actions);
@@ -128,6 +128,7 @@ const ANY_THREAD = {
     view.cursor = undefined; // the turns are read again
     openThread(threadId);
   },
+  "thread/queue/changed": (params) => params.threadId === view?.id && composer.queue.changed(params),
   "thread/goal/updated": ({ threadId, goal: now }) => threadId === view?.id && goal.set(now),
   "thread/goal/cleared": ({ threadId }) => threadId === view?.id && goal.set(null),
   "skills/changed": () => composer.sources.skillsChanged(),
@@ -169,7 +170,7 @@ function forgetOther(id) {
 function showOthers() {
   const ids = new Set(others.values());
   const rows = [...ids].map((id) =>
-    el("li", {}, el("span", { className: "grow" }, `Another thread, an agent of this one or …${id.slice(-6)}, waits for an answer.`),
+    el("li", {}, el("span", { className: "grow" }, `Another thread, an agent of this one or …${id.slice(-6)}, is waiting for an answer.`),
       button("Answer", () => openAgent(id), { className: "primary" })));
   $("other-requests").replaceChildren(...rows);
 }
@@ -221,6 +222,15 @@ function openThread(id, from = []) {
   });
 }
 
+/** Opens a thread at the place that a search has found. */
+async function openHit(id, { turnId, words }) {
+  if (view?.id !== id) await openThread(id);
+  else closeMenu();
+  if (view?.id !== id) return;
+  following = false;
+  await run("The place was not found", view.reveal(turnId, words));
+}
+
 function openAgent(id) {
   const from = view && view.id !== id ? [...trail, view.id] : trail;
   openThread(id, from);
@@ -256,7 +266,6 @@ function asked(words) {
 
 function turnEnded(status) {
   notifier.tell(status === "completed" ? "done" : status, "The turn has ended.", () => $("message").focus());
-  composer.turnEnded(status);
 }
 
 /** Ends the subscription to a thread that is no longer open. What it asks is still to be answered. */
@@ -292,7 +301,8 @@ function showHead() {
     return;
   }
   showTitle();
-  $("folder").textContent = visible(view.folder);
+  const branch = view.thread.worktree?.branch;
+  $("folder").textContent = visible(branch ? `${branch} · ${view.folder}` : view.folder);
   $("back").hidden = !trail.length;
   $("older").hidden = true;
 }

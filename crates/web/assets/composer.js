@@ -1,13 +1,12 @@
-// Writing: a message starts a turn, goes into the running one, or waits in a queue until that has ended. It has a
+// Writing: a message starts a turn, goes into the running one, or into the queue of the thread. It has a
 // text, in which files, commands and skills are completed, and images.
 
 import { Attachments } from "./attachments.js";
 import { Completion } from "./complete.js";
-import { $, button, el, notice, run, store, stored } from "./dom.js";
+import { $, notice, run, store, stored } from "./dom.js";
 import { History } from "./history.js";
-import { claim, disclaim, queueOf, setQueue } from "./queue.js";
+import { Queue } from "./queue.js";
 import { Sources } from "./sources.js";
-import { visible } from "./text.js";
 
 const DRAFT_MS = 300;
 /** A command, and what follows it; a path is none. */
@@ -15,6 +14,7 @@ const COMMAND = /^\/([a-z-]+)(?:\s+([^]*))?$/;
 
 export class Composer {
   sources;
+  queue;
   #connection;
   #settings;
   #actions;
@@ -33,6 +33,7 @@ export class Composer {
     this.#connection = connection;
     this.#settings = settings;
     this.#actions = actions;
+    this.queue = new Queue(connection, (text, images) => this.#takeBack(text, images));
     this.sources = new Sources(connection, () => actions.commands());
     this.#completion = new Completion($("message"), $("suggestions"), this.sources.bySign, (submits) => {
       this.#written();
@@ -53,7 +54,7 @@ export class Composer {
     addEventListener("pagehide", () => this.#keepDraft());
   }
 
-  /** Writes to another thread; the draft and the queue of each one are kept in this tab. */
+  /** Writes to another thread; the draft of each one is kept in this tab. */
   open(view) {
     if (this.#view) {
       this.#keepDraft();
@@ -68,8 +69,8 @@ export class Composer {
       $("message").value = (view && stored("sessionStorage", draftKey(view.id))) ?? "";
       this.#attachments.set(this.#images.get(view?.id) ?? []);
     }
+    this.queue.open(view);
     this.#grow();
-    this.#showQueue();
     this.update();
   }
 
@@ -81,46 +82,27 @@ export class Composer {
     $("message").disabled = !this.#view;
     $("send").disabled = !isUsable || this.#sending;
     $("send").textContent = isRunning ? "Steer" : "Send";
-    $("send").title = isRunning ? "Into the running turn (Enter)" : "Enter";
+    $("send").title = isRunning ? "Add to the running turn (Enter)" : "Enter";
     for (const id of ["interrupt", "enqueue"]) {
       $(id).hidden = !isRunning;
       $(id).disabled = !isUsable;
     }
+    this.queue.update();
   }
 
-  /** A turn has ended: the next message of the queue follows, or all come back after an interruption. */
-  async turnEnded(status) {
-    const view = this.#view;
-    const queue = queueOf(view.id);
-    if (!queue.length) return;
-    if (status === "completed") {
-      const [next, ...rest] = queue;
-      this.#setQueue(view.id, rest);
-      // A tab that was duplicated has the same queue; one of them sends each message.
-      if (!(await claim(next.id))) return;
-      this.#send(view, next, () => {
-        disclaim(next.id);
-        this.#setQueue(view.id, [next, ...queueOf(view.id)]);
-      });
-      return;
-    }
-    this.#setQueue(view.id, []);
-    this.#giveBack(view.id, { text: queue.map(({ text }) => text).join("\n\n"), images: queue.flatMap(({ images }) => images ?? []) });
-    notice("The turn did not complete: queued messages are back in the composer.");
-  }
-
-  /** After a thread was opened, also after a loss: what became of messages without an answer, and what still waits. */
+  /** After a thread was opened, also after a loss: what waits, and what became of messages without an answer. */
   async settle() {
     const view = this.#view;
+    await this.queue.load();
     for (const one of this.#unanswered.filter(({ threadId }) => threadId === view.id)) {
       const page = await this.#connection.call("thread/turns/list", { threadId: view.id, itemsView: "full", limit: 5 });
       this.#unanswered.splice(this.#unanswered.indexOf(one), 1);
+      if (this.queue.has(one.clientId)) continue;
       const sent = page.data.flatMap(({ items }) => items).filter(({ type, id }) => type === "userMessage" && !one.known.has(id));
-      if (sent.some(({ content }) => textOf(content) === one.text)) continue;
+      if (sent.some(({ content, clientId }) => (one.clientId ? clientId === one.clientId : textOf(content) === one.text))) continue;
       one.restore();
       notice("The connection was lost before your message arrived: it is back in the composer.");
     }
-    if (view === this.#view && !view.running) await this.turnEnded(view.lastStatus);
   }
 
   /** Puts a text, such as that of a turn that was taken back, before what has been written meanwhile. */
@@ -147,8 +129,9 @@ export class Composer {
     }
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    if (event.altKey && this.#view?.running) this.#enqueue();
-    else this.#submit();
+    if (event.altKey && this.#view?.running) {
+      if (!$("enqueue").disabled) this.#enqueue();
+    } else this.#submit();
   }
 
   #written() {
@@ -169,6 +152,7 @@ export class Composer {
       return;
     }
     const view = this.#view;
+    this.queue.forgetPlace();
     this.#history.add(message.text);
     this.#clear();
     this.#send(view, message, () => this.#giveBack(view.id, message));
@@ -217,10 +201,15 @@ export class Composer {
     });
   }
 
-  async #call(view, { text, images }) {
-    const { id: threadId, running } = view;
+  /** The parts of a message, as the server takes them. */
+  async #input({ text, images }) {
     const pictures = (images ?? []).map(({ url }) => ({ type: "image", url }));
-    const input = [...(text ? [{ type: "text", text }] : []), ...pictures, ...await this.sources.skillsIn(text)];
+    return [...(text ? [{ type: "text", text }] : []), ...pictures, ...await this.sources.skillsIn(text)];
+  }
+
+  async #call(view, message) {
+    const { id: threadId, running } = view;
+    const input = await this.#input(message);
     if (running) {
       try {
         return await this.#connection.call("turn/steer", { threadId, expectedTurnId: running, input });
@@ -267,49 +256,34 @@ export class Composer {
 
   // ── The queue ───────────────────────────────────────────────────────────────────────────────
 
-  #setQueue(threadId, queue) {
-    const isKept = setQueue(threadId, queue);
-    this.#showQueue();
-    return isKept;
-  }
-
-  #enqueue() {
+  async #enqueue() {
     const message = this.#message();
     if (!message) return;
-    const { id } = this.#view;
-    if (!this.#setQueue(id, [...queueOf(id), { id: crypto.randomUUID(), ...message }])) {
-      notice("The browser has no room to keep this message. Send it when the turn has ended, or with smaller images.");
-      return;
-    }
+    const view = this.#view;
     this.#history.add(message.text);
     this.#clear();
     $("message").focus();
+    const clientId = crypto.randomUUID();
+    const restore = () => this.#giveBack(view.id, message);
+    try {
+      await this.queue.add(view.id, await this.#input(message), clientId);
+    } catch (error) {
+      if (error.isUnanswered) {
+        this.#unanswered.push({ threadId: view.id, text: message.text, clientId, known: new Set(), restore });
+        return;
+      }
+      restore();
+      notice(`The message was not queued: ${error.message}`);
+    }
   }
 
-  #showQueue() {
-    const queue = this.#view ? queueOf(this.#view.id) : [];
-    $("queue").replaceChildren(...queue.map((one) => this.#queued(one)));
-    $("queue-place").hidden = !queue.length;
-  }
-
-  #queued({ id, text, images = [] }) {
-    const threadId = this.#view.id;
-    const remove = () => {
-      this.#setQueue(threadId, queueOf(threadId).filter((other) => other.id !== id));
-      $("message").focus();
-    };
-    const edit = () => {
-      remove();
-      $("message").value = [$("message").value, text].filter(Boolean).join("\n\n");
-      this.#attachments.set([...this.#attachments.images, ...images]);
-      this.#grow();
-      this.#keepDraft();
-    };
-    const count = images.length && `[${images.length} ${images.length === 1 ? "image" : "images"}]`;
-    const words = [text, count].filter(Boolean).join(" ");
-    const short = visible(words.slice(0, 60));
-    return el("li", {}, el("span", { className: "grow" }, words),
-      button("Edit", edit, { "aria-label": `Edit: ${short}` }), button("Remove", remove, { "aria-label": `Remove: ${short}` }));
+  /** Puts a message of the queue into the composer, after what is written there. */
+  #takeBack(text, images) {
+    $("message").value = [$("message").value, text].filter(Boolean).join("\n\n");
+    this.#attachments.set([...this.#attachments.images, ...images]);
+    this.#grow();
+    this.#keepDraft();
+    $("message").focus();
   }
 }
 

@@ -58,7 +58,7 @@ export class Connection {
   connect(token) {
     this.#token = token;
     this.#failures = 0;
-    this.#drop("another connection was begun");
+    this.#drop("another connection was started");
     this.#open();
   }
 
@@ -168,7 +168,7 @@ export class Connection {
 
   async #closed(event) {
     const wasReady = this.#ready;
-    const words = `${event.reason || "the connection broke off"} (${event.code})`;
+    const words = `${event.reason || "the connection was lost"} (${event.code})`;
     this.#drop(words);
     if (wasReady) this.#wait(words);
     else await this.#explainRefusal();
@@ -216,7 +216,7 @@ export class Connection {
         this.#handlers.onState("unauthorized", "The server does not accept this token.");
         return;
       }
-      const words = status === 200 ? "the server is reachable, but WebSockets are blocked on the way" : `the server refused it with status ${status}`;
+      const words = status === 200 ? "the server is reachable, but WebSockets are blocked on the way" : `the server refused the connection with status ${status}`;
       this.#wait(words);
     } catch {
       if (!isSuperseded()) this.#wait("the server does not answer");

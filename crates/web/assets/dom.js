@@ -24,6 +24,8 @@ const ICONS = {
   file: "M4 1.8h5l3.2 3.2v9.2H4zM9 2v3.2h3",
   folder: "M1.8 4h4.4l1.4 1.6h6.6v7H1.8z",
   spin: "M8 2a6 6 0 1 1-6 6",
+  up: "M8 13V3.5M4 7.5L8 3.5l4 4",
+  down: "M8 3v9.5M4 8.5L8 12.5l4-4",
   chevron: "M6 3.5L10.5 8L6 12.5",
   image: "M2 3h12v10H2zM2 11l3.5-3.5L9 11l2-2 3 3M10.5 6.2h.01",
   circle: "M8 3.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9",

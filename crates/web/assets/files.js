@@ -83,7 +83,7 @@ export class FilesTab {
     const kind = IMAGES[path.split(".").at(-1).toLowerCase()];
     if (kind) return [bar, imageOf(bytes, kind, path)];
     const text = decoded(bytes);
-    if (text === null) return [bar, el("p", { className: "empty" }, `No text: ${bytes.length.toLocaleString("en")} bytes.`)];
+    if (text === null) return [bar, el("p", { className: "empty" }, `Not a text file: ${bytes.length.toLocaleString("en")} bytes.`)];
     const lines = text.replace(/\n$/, "").split("\n");
     const colours = new LineHighlighter(languageOf(path));
     const rows = lines.slice(0, MOST_LINES).map((line, at) =>

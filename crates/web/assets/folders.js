@@ -65,7 +65,7 @@ export class Folders {
     const base = folder === "/" ? "" : folder;
     const rows = shown.slice(0, MOST_ROWS).map((name) => this.#row(`${base}/${name}`, name, true));
     const parent = folder === "/" ? [] : [this.#row(folder.replace(/\/[^/]*$/, "") || "/", "..", true)];
-    this.#draw(`Folders in ${visible(folder)}`, [...parent, ...rows], shown.length > MOST_ROWS ? `${shown.length - MOST_ROWS} more: go on writing.` : "");
+    this.#draw(`Folders in ${visible(folder)}`, [...parent, ...rows], shown.length > MOST_ROWS ? `${shown.length - MOST_ROWS} more: keep typing.` : "");
   }
 
   async #list(folder) {

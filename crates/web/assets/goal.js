@@ -47,13 +47,13 @@ export class Goal {
   async command(text) {
     if (text === "clear") return this.#clear();
     if (text) return this.#change({ objective: text });
-    const objective = textField("What should the thread work towards?", { tag: "textarea", required: true, maxLength: MOST_CHARACTERS, value: this.#goal?.objective ?? "" });
-    const budget = textField("Tokens that it may use", { type: "number", min: 1, value: this.#goal?.tokenBudget ?? "" }, "Empty for no bound.");
+    const objective = textField("What is the goal of this thread?", { tag: "textarea", required: true, maxLength: MOST_CHARACTERS, value: this.#goal?.objective ?? "" });
+    const budget = textField("Token budget", { type: "number", min: 1, value: this.#goal?.tokenBudget ?? "" }, "Leave empty for no limit.");
     const buttons = [[this.#goal ? "Change the goal" : "Set the goal", "set"]];
     if (this.#goal?.status === "active") buttons.push(["Pause", "pause", ""]);
-    if (this.#goal && this.#goal.status !== "active") buttons.push(["Go on", "resume", ""]);
+    if (this.#goal && this.#goal.status !== "active") buttons.push(["Resume", "resume", ""]);
     if (this.#goal) buttons.push(["Clear", "clear", "danger"]);
-    const answer = await ask({ title: "Goal", nodes: [el("p", { className: "hint" }, "The agent starts turns by itself until the goal is reached."), objective.element, budget.element], buttons });
+    const answer = await ask({ title: "Goal", nodes: [el("p", { className: "hint" }, "The agent starts turns on its own until it reaches the goal."), objective.element, budget.element], buttons });
     if (answer === "set") return this.#change({ objective: objective.read(), tokenBudget: Number(budget.read()) || null });
     if (answer === "pause") return this.#change({ status: "paused" });
     if (answer === "resume") return this.#change({ status: "active" });

@@ -119,7 +119,7 @@ function noted(item) {
 
 /** A note about an item: the title of its type, and a text, which is one of its members if there is no other. */
 function noteOf(item, text = item[NOTES[item.type]?.member] ?? "") {
-  const unknown = `An item of a type that this page does not know (${visible(item.type)})`;
+  const unknown = `An item of an unknown type (${visible(item.type)})`;
   return note(NOTES[item.type]?.title ?? unknown, text);
 }
 
@@ -163,7 +163,7 @@ export function drawOutput(shown, left, raw) {
   shown.textContent = output(end.text).replace(/\n$/, "");
   shown.hidden = !shown.textContent;
   left.hidden = !end.left;
-  left.textContent = `${end.left.toLocaleString("en")} characters before these are not shown.`;
+  left.textContent = `${end.left.toLocaleString("en")} earlier characters are not shown.`;
   if (isAtEnd) shown.scrollTop = shown.scrollHeight;
 }
 
@@ -232,7 +232,7 @@ const STATUS = { inProgress: "running", completed: "done", failed: "failed", dec
 const STATUS_ICONS = { inProgress: "spin", completed: "check", failed: "cross", declined: "cross" };
 
 export function badge({ status, awaitsApproval, exitCode, durationMs }, ...parts) {
-  if (awaitsApproval) return el("span", { className: "badge" }, ["waits for approval", ...parts].join(" · "));
+  if (awaitsApproval) return el("span", { className: "badge" }, ["waiting for approval", ...parts].join(" · "));
   parts.push(STATUS[status] ?? visible(String(status)));
   if (exitCode) parts.push(`exit code ${exitCode}`);
   if (durationMs >= 1000) parts.push(duration(durationMs));

@@ -52,7 +52,7 @@ export class Notifier {
     const allowed = wanted && permission() === "default" ? await Notification.requestPermission() : permission();
     const isOn = wanted && allowed === "granted";
     $("notify").checked = isOn;
-    $("notify-hint").textContent = wanted && !isOn ? "The browser does not allow this page to show notifications. Change that next to its address." : "";
+    $("notify-hint").textContent = wanted && !isOn ? "The browser blocks notifications of this page. Allow them in its address bar." : "";
     store("localStorage", KEY, isOn ? "on" : "");
   }
 }

@@ -108,7 +108,7 @@ export class Panel {
     const key = JSON.stringify(agents);
     if (key === this.#drawnAgents) return;
     this.#drawnAgents = key;
-    const rows = agentRows(agents, this.#openAgent) ?? empty("This thread has started no agents.");
+    const rows = agentRows(agents, this.#openAgent) ?? empty("This thread has not started any agents.");
     keepFocus($("pane-agents"), () => $("pane-agents").replaceChildren(rows));
   }
 
@@ -123,7 +123,7 @@ export class Panel {
 
   #showChanges(changes) {
     if (!changes.length) {
-      $("pane-changes").replaceChildren(empty("The latest turn has changed no files."));
+      $("pane-changes").replaceChildren(empty("The latest turn changed no files."));
       return;
     }
     const counts = changes.map(({ kind, diff }) => countsOf(linesOf(kind.type ?? kind, diff)));

@@ -52,7 +52,7 @@ export class ProcessesTab {
     }
     if (!pane.querySelector(".terminals")) {
       pane.replaceChildren(
-        el("div", { className: "terminals" }), button("End those in the background", () => this.#end(), { className: "danger" }));
+        el("div", { className: "terminals" }), button("End background commands", () => this.#end(), { className: "danger" }));
     }
     const added = [...this.#rows.values()].map(({ element }) => element).filter((element) => !element.parentNode);
     pane.querySelector(".terminals").append(...added);

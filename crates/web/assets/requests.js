@@ -23,7 +23,7 @@ const REQUESTS = {
     };
   },
   "item/fileChange/requestApproval": ({ grantRoot }, item) => ({
-    title: grantRoot ? "Make these changes, and let it write here from now on?" : "Make these changes?",
+    title: grantRoot ? "Make these changes, and allow edits here from now on?" : "Make these changes?",
     subject: grantRoot ?? "",
     lines: (item?.changes ?? []).map(({ path, kind }) => `${CHANGES[kind.type] ?? kind.type} ${visible(path)}`),
     choices: decisions(PLAIN_DECISIONS),
@@ -147,7 +147,7 @@ function wordsFor(decision) {
   };
   if (typeof decision === "string") return simple[decision];
   const prefix = decision.acceptWithExecpolicyAmendment?.execpolicy_amendment;
-  if (prefix) return `Always accept commands that begin with “${visible(prefix.join(" "))}”`;
+  if (prefix) return `Always accept commands that start with “${visible(prefix.join(" "))}”`;
   const rule = decision.applyNetworkPolicyAmendment?.network_policy_amendment;
   if (rule) return `Always ${visible(rule.action)} ${visible(rule.host)}`;
   return undefined;

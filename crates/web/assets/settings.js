@@ -6,7 +6,7 @@ import { costOf } from "./usage.js";
 
 const APPROVALS = [
   ["unlessTrusted", "Ask before commands that are not known to be safe"],
-  ["onRequest", "The agent asks when it needs more rights"],
+  ["onRequest", "The agent asks when it needs more access"],
   ["onFailure", "Ask when a command fails in the sandbox"],
   ["never", "Never ask"],
 ];
@@ -116,7 +116,7 @@ export class Settings {
     const efforts = (known?.supportedReasoningEfforts ?? []).map(({ reasoningEffort: effort }) => [effort, effort]);
     const effort = chosen ?? known?.defaultReasoningEffort ?? "";
     // A thread that has an effort keeps one: none can be asked for only where there was none.
-    const none = effort === "" ? [["", "The model's own"]] : [];
+    const none = effort === "" ? [["", "The model's default"]] : [];
     fill($("effort"), [...none, ...efforts], effort);
   }
 

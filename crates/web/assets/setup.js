@@ -28,7 +28,7 @@ export class Setup {
 
   /** After each handshake: without a way to a model, it opens once. */
   async check() {
-    const facts = await run("It is not known who is logged in", this.#read());
+    const facts = await run("The login state is unknown", this.#read());
     if (!facts) return;
     $("no-provider").hidden = !facts.isMissing;
     if (facts.isMissing && !this.#wasShown && !document.querySelector("dialog[open]")) this.show();
@@ -53,7 +53,7 @@ export class Setup {
 
   /** `account/updated`: someone logged in or out, perhaps elsewhere. */
   async updated() {
-    await run("It is not known who is logged in", this.#read());
+    await run("The login state is unknown", this.#read());
     $("no-provider").hidden = !this.#facts?.isMissing;
   }
 
@@ -93,13 +93,13 @@ export class Setup {
       el("strong", {}, words), el("span", { className: "hint" }, hint)));
     const accounts = hasService && forced !== "api" ? [
       way("Log in with an account", "On a page that opens in this browser.", () => this.#begin({ type: "hosted" })),
-      way("Log in with a code", "On any device; also when the server runs on another machine.", () => this.#begin({ type: "hostedDeviceCode" })),
+      way("Log in with a code", "On any device, even if the server runs on another machine.", () => this.#begin({ type: "hostedDeviceCode" })),
     ] : [];
-    const keys = forced === "hosted" ? [] : [way("Enter an API key", "For the hosted service. The server stores it, and shows it to no client.", () => this.#key())];
+    const keys = forced === "hosted" ? [] : [way("Enter an API key", "For the hosted service. The server stores it and never shows it to clients.", () => this.#key())];
     const ways = [...accounts, ...keys,
       way("Use another address", "A server that speaks the Responses API: a company gateway, vLLM, llama.cpp …", () => this.#address()),
       way("Use a model on the server's machine", "Ollama or LM Studio. Needs no key.", () => this.#local()),
-      way("Use the offline model", "Answers by a script, to try the program: no key, no network.", () => this.#use({ model_provider: "offline", model: null })),
+      way("Use the offline model", "A script answers, to try the program: no key, no network.", () => this.#use({ model_provider: "offline", model: null })),
     ];
     const who = account && el("div", { className: "account" }, el("p", { className: "grow" }, described(account)), button("Log out", () => this.#logOut()));
     this.#step("Choose a model provider", [now, who, el("ul", { className: "ways" }, ...ways)], { back: null, problem });
@@ -151,7 +151,7 @@ export class Setup {
   }
 
   async #loggedIn() {
-    const facts = await run("It is not known who is logged in", this.#read());
+    const facts = await run("The login state is unknown", this.#read());
     if (facts && !facts.usesAccount) await this.#use({ model_provider: "default", model: null });
     else await this.#done();
   }
@@ -163,9 +163,9 @@ export class Setup {
     const address = textField("Address", { type: "url", required: true, placeholder: "https://models.example.com/v1", spellcheck: false });
     const key = textField("Key, if it needs one", { type: "password", spellcheck: false },
       "The configuration file holds it in plain text. To keep it elsewhere, set env_key of the provider there.");
-    const form = this.#form([name.element, address.element, key.element], "Look for its models", async () => {
+    const form = this.#form([name.element, address.element, key.element], "List its models", async () => {
       const id = name.read().toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
-      if (["default", "offline", "ollama", "lmstudio"].includes(id)) throw new Error(`The name “${id}” is that of a built-in provider. Choose another one.`);
+      if (["default", "offline", "ollama", "lmstudio"].includes(id)) throw new Error(`“${id}” is a built-in provider. Choose another name.`);
       const provider = { name: name.read(), base_url: address.read(), ...(key.read() && { experimental_bearer_token: key.read() }) };
       await this.#look({ [`model_providers.${id}`]: provider, model_provider: id, model: null }, true);
     });
@@ -197,10 +197,10 @@ export class Setup {
     const back = () => this.#write({ model_provider: provider, model: model ?? null }).then(() => this.#choose(), (error) => this.#choose(error.message));
     if (!models.length && !takesName) {
       await this.#write({ model_provider: provider, model: model ?? null });
-      throw new Error("No model was found there. Start the program, or get a model with it, and try again.");
+      throw new Error("No model was found there. Start the program, or download a model with it, and try again.");
     }
     const select = el("select", {}, ...models.map((one) => el("option", { value: one.model }, visible(one.displayName || one.model))));
-    const named = textField("Model", { required: true, spellcheck: false }, "The server lists no models. Enter the name that it knows the model by.");
+    const named = textField("Model", { required: true, spellcheck: false }, "The server lists no models. Enter the model's name on the server.");
     const form = this.#form([models.length ? el("label", {}, "Model", select) : named.element], "Use this model",
       () => this.#use({ model: models.length ? select.value : named.read() }));
     this.#step("Choose the model", [form], { back });

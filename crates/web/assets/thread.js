@@ -8,6 +8,9 @@ import { duration, visible } from "./text.js";
 /** How much of a thread's history is loaded at a time. */
 const TURNS_A_PAGE = 20;
 
+/** The same, on the way to a turn that was searched for. */
+const TURNS_A_SEARCH = 100;
+
 /** Items of one list of a turn. */
 const ITEMS_A_LIST = 40;
 
@@ -81,9 +84,9 @@ export class ThreadView {
   }
 
   /** The history before what is shown, newest first; turns in progress come by events. */
-  async loadOlder() {
+  async loadOlder(limit = TURNS_A_PAGE) {
     const page = await this.#services.connection.call("thread/turns/list", {
-      threadId: this.id, itemsView: "full", limit: TURNS_A_PAGE, cursor: this.#older,
+      threadId: this.id, itemsView: "full", limit, cursor: this.#older,
     });
     for (const turn of page.data) {
       if (turn.status !== "inProgress" && !this.#turns.has(turn.id)) this.#showTurn(turn, true);
@@ -92,6 +95,21 @@ export class ThreadView {
     this.hasHistory = true;
     $("older").hidden = !this.#older;
     this.#services.onChange();
+  }
+
+  /** Brings the item of a turn that has the words into view, with all that comes after it. */
+  async reveal(turnId, words) {
+    while (!this.#turns.has(turnId) && this.#older) await this.loadOlder(TURNS_A_SEARCH);
+    const turn = this.#turns.get(turnId);
+    if (!turn) return notice("The turn is no longer in this thread.");
+    const items = [...this.items.values()].filter((item) => item.turnId === turnId).map(({ element }) => element);
+    const count = ({ textContent }) => words.filter((word) => textContent.toLowerCase().includes(word)).length;
+    const place = items.reduce((best, item) => (count(item) > count(best) ? item : best), items[0] ?? turn.element);
+    place.tabIndex = -1;
+    place.classList.add("hit");
+    place.addEventListener("blur", () => place.classList.remove("hit"), { once: true });
+    place.focus({ preventScroll: true });
+    place.scrollIntoView({ block: "center" });
   }
 
   /** A turn that was just started by this page, or that events tell of. */
@@ -205,7 +223,7 @@ export class ThreadView {
     const item = this.items.get(params.itemId);
     const card = new RequestCard(method, params, item?.item, (result) => {
       const isSent = this.#services.connection.answer(id, result);
-      if (!isSent) notice("Not connected. The server asks again after the reconnect.");
+      if (!isSent) notice("Not connected. The server asks again after reconnecting.");
       return isSent;
     });
     this.requests.set(id, card);
@@ -268,7 +286,7 @@ function isFindings(text) {
 const NOTIFICATIONS = {
   "turn/started": (view, { turn }) => {
     view.showTurn(turn);
-    announce("The agent works.");
+    announce("The agent is working.");
   },
   "turn/completed": (view, { turn }) => view.showTurn(turn),
   "item/started": (view, { turnId, item }) => view.showItem(turnId, item, false),

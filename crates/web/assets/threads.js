@@ -1,6 +1,7 @@
 // The list of threads, grouped by folder: search, archive, and which one is open.
 
 import { $, button, el, icon, keepFocus, run, store, storedList } from "./dom.js";
+import { Found } from "./found.js";
 import { age, visible } from "./text.js";
 
 const THREADS_A_PAGE = 50;
@@ -20,23 +21,30 @@ export class ThreadList {
   #whole = new Set();
   #request = 0;
   #timer;
+  #found;
 
-  /** `onOpen(id)` opens a thread; `onChange()` is called when the list has changed. */
+  /** `onOpen(id, hit)` opens a thread, at the place of a hit; `onChange()` is called when the list has changed. */
   constructor(connection, onOpen, onChange) {
     this.#connection = connection;
     this.#onOpen = onOpen;
     this.#onChange = onChange;
+    this.#found = new Found(connection, { params: filters, open: onOpen, name: nameOf, onChange: () => this.#showEmpty() });
     $("search").addEventListener("input", () => {
       clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.reload(), SEARCH_MS);
+      this.#timer = setTimeout(() => this.#search(), SEARCH_MS);
     });
-    $("archived").addEventListener("change", () => this.reload());
+    $("archived").addEventListener("change", () => this.#search());
     $("more-threads").addEventListener("click", () => this.#load(this.#cursor));
   }
 
   /** Reads the first page again. */
   reload() {
     return this.#load(null);
+  }
+
+  #search() {
+    this.reload();
+    run("The search", this.#found.search($("search").value.trim()));
   }
 
   #load(cursor) {
@@ -46,9 +54,7 @@ export class ThreadList {
   async #page(cursor) {
     const request = ++this.#request;
     const page = await this.#connection.call("thread/list", {
-      cursor, limit: THREADS_A_PAGE, sortKey: "updated_at", archived: $("archived").checked,
-      searchTerm: $("search").value.trim() || null,
-      sourceKinds: ["editor", "cli", "appServer", "exec", "unknown"],
+      ...filters(), cursor, limit: THREADS_A_PAGE, searchTerm: $("search").value.trim() || null,
     });
     if (request !== this.#request) return; // a later search has begun
     if (!cursor) this.#threads.clear();
@@ -93,10 +99,15 @@ export class ThreadList {
     const groups = Map.groupBy([...this.#threads.values()].sort(later), ({ cwd }) => cwd);
     keepFocus($("threads"), () => $("threads").replaceChildren(...[...groups].map(([folder, threads]) => this.#group(folder, threads))));
     if (focused) $("threads").querySelector(`[data-thread="${CSS.escape(focused)}"]`)?.focus();
-    $("no-threads").hidden = groups.size > 0;
-    $("no-threads").textContent = $("search").value.trim() ? "Nothing found." : $("archived").checked ? "No archived threads." : "No threads yet.";
+    this.#showEmpty();
     $("more-threads").hidden = !this.#cursor;
     this.#onChange();
+  }
+
+  #showEmpty() {
+    const isSearch = Boolean($("search").value.trim());
+    $("no-threads").hidden = this.#threads.size > 0 || (isSearch && !this.#found.isEmpty);
+    $("no-threads").textContent = isSearch ? "Nothing found." : $("archived").checked ? "No archived threads." : "No threads yet.";
   }
 
   /** The threads of a folder, under a heading that opens and closes them. */
@@ -156,4 +167,9 @@ function wordsOf({ type, activeFlags }) {
   if (type !== "active") return "";
   if (activeFlags.includes("waitingOnApproval")) return "needs approval";
   return activeFlags.includes("waitingOnUserInput") ? "needs an answer" : "working";
+}
+
+/** What is listed and searched. */
+function filters() {
+  return { sortKey: "updated_at", archived: $("archived").checked, sourceKinds: ["editor", "cli", "appServer", "exec", "unknown"] };
 }

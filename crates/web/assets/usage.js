@@ -30,7 +30,7 @@ export class Usage {
     }
     const usage = this.#view()?.usage;
     const nodes = [
-      el("h3", {}, "This thread"), usage ? table(rowsOf(usage)) : el("p", { className: "hint" }, "Known after the next answer of the model."),
+      el("h3", {}, "This thread"), usage ? table(rowsOf(usage)) : el("p", { className: "hint" }, "Known after the model's next answer."),
       el("h3", {}, "Limits of the account"), ...limitsOf(this.#limits, problem),
     ];
     await ask({ title: "Cost and limits", nodes, close: "Close" });
@@ -58,7 +58,7 @@ function rowsOf({ total, last, modelContextWindow: window, tokensWithAgents, cos
   if (tokensWithAgents != null && tokensWithAgents !== total.totalTokens) rows.push(["With agents", `${number(tokensWithAgents)} tokens`]);
   const costs = [["Cost of the thread", cost?.thread], ["Cost of the latest turn", cost?.turn], ["With its agents", cost?.turnWithAgents]];
   const known = costs.filter(([, amount]) => amount != null).map(([name, amount]) => [name, money(amount, cost.currency)]);
-  return [...rows, ...(known.length ? known : [["Cost", "Not known: the model has no price in the configuration or the catalog."]])];
+  return [...rows, ...(known.length ? known : [["Cost", "Unknown: the model has no price in the configuration or the catalog."]])];
 }
 
 function table(rows) {
@@ -68,7 +68,7 @@ function table(rows) {
 function limitsOf(limits, problem) {
   const windows = [limits?.primary, limits?.secondary].filter(Boolean).map(limit);
   const credits = limits?.credits;
-  const balance = credits?.hasCredits && el("p", {}, credits.unlimited ? "Credits: without a limit" : `Credits: ${visible(credits.balance ?? "some")}`);
+  const balance = credits?.hasCredits && el("p", {}, credits.unlimited ? "Credits: unlimited" : `Credits: ${visible(credits.balance ?? "some")}`);
   const reached = limits?.rateLimitReachedType && el("p", { className: "field-error" }, "A limit is reached.");
   const shown = [...windows, balance, reached].filter(Boolean);
   if (problem) shown.push(el("p", { className: "hint" }, `They could not be read: ${problem}`));
@@ -77,7 +77,7 @@ function limitsOf(limits, problem) {
 
 function limit({ usedPercent, windowDurationMins: minutes, resetsAt }) {
   const name = minutes ? `Per ${period(minutes)}` : "Limit";
-  const until = resetsAt ? `, starts again ${new Date(resetsAt * 1000).toLocaleString("en")}` : "";
+  const until = resetsAt ? `, resets ${new Date(resetsAt * 1000).toLocaleString("en")}` : "";
   const words = `${name}: ${usedPercent} % used${until}`;
   return el("div", { className: "limit" }, el("p", {}, words), el("meter", { min: 0, max: 100, high: 80, value: usedPercent, ariaLabel: words }));
 }

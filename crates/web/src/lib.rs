@@ -39,6 +39,7 @@ files! {
     "/fields.js" SCRIPT "fields.js",
     "/files.js" SCRIPT "files.js",
     "/folders.js" SCRIPT "folders.js",
+    "/found.js" SCRIPT "found.js",
     "/goal.js" SCRIPT "goal.js",
     "/highlight.js" SCRIPT "highlight.js",
     "/history.js" SCRIPT "history.js",

@@ -104,6 +104,8 @@ impl<'r> Conversation<'r> {
                     let envelope = reasoning.encrypted.as_deref().and_then(Envelope::read);
                     match envelope.filter(|it| it.is_for(wire, &target.provider, target.model())) {
                         Some(envelope) => reader.say(Said::Reasoning(envelope.payload)),
+                        // A summary alone is for people.
+                        None if reasoning.encrypted.is_none() => {}
                         None => warnings.add("input[]", "reasoning of another model is not sent"),
                     }
                 }

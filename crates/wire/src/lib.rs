@@ -35,6 +35,7 @@ mod envelope;
 mod error;
 mod event;
 mod failure;
+mod families;
 mod free_text;
 mod gemini;
 mod json;

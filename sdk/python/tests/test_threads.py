@@ -6,12 +6,13 @@ import asyncio
 import base64
 import struct
 import zlib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentd_embed import Agent, AsyncAgent, InvalidParams, MethodNotFound, RequestError, image
+from agentd_embed import Agent, Approval, AsyncAgent, InvalidParams, MethodNotFound, RequestError, image
 from conftest import Scripted
 from test_agent import call, message
 
@@ -122,6 +123,75 @@ def test_a_goal_is_worked_on(scripted: Scripted) -> None:
             assert await thread.clear_goal() is False and await thread.goal() is None
 
     asyncio.run(asyncio.wait_for(work(), 60))
+
+
+def test_messages_wait_in_a_queue(scripted: Scripted) -> None:
+    responses = [call("exec_command", cmd="touch x"), message("One"), message("Two")]
+
+    async def work() -> None:
+        async with AsyncAgent(**scripted(responses), approve=approve) as agent:
+            thread = await agent.thread(sandbox="readOnly", approvalPolicy="unlessTrusted")
+            events = thread.events()
+            turn = await thread.turn("begin")
+            await asked.wait()
+            first = await thread.queue("first", client_id="own")
+            assert await thread.queue("first", client_id="own") == first and first["clientUserMessageId"] == "own"
+            second = await thread.queue("secnd")
+            gone = await thread.queue("never mind")
+            await thread.update_queued(second["id"], "second")
+            await thread.reorder_queue([second["id"], gone["id"], first["id"]])
+            assert await thread.delete_queued(gone["id"]) and not await thread.delete_queued(gone["id"])
+            queue = await thread.queued()
+            assert [it["input"][0] for it in queue["data"]] == [{"type": "text", "text": it} for it in ("second", "first")]
+            assert queue["pause"] is None
+            await turn.interrupt()
+            async for event in events:
+                if event.method == "thread/queue/changed" and event.params["pause"] is not None:
+                    assert event.params["length"] == 2 and event.params["pause"]["reason"] == "interrupted"
+                    break
+            started = await thread.start_queue(first["id"])
+            assert (await started.result()).text == "One"
+            async for event in events:
+                if event.method == "item/completed" and event.params["item"]["type"] == "agentMessage":
+                    said = event.params["item"]["text"]
+                    if said == "Two":
+                        break
+            assert (await thread.queued())["data"] == []
+            untyped: Any = thread
+            calls: list[Callable[[], Awaitable[object]]] = [
+                lambda: untyped.queue(5),
+                lambda: untyped.reorder_queue("abc"),
+                lambda: untyped.delete_queued(1),
+            ]
+            for wrong in calls:
+                with pytest.raises(TypeError):
+                    await wrong()
+
+    async def approve(_: Approval) -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+        return False
+
+    asked = asyncio.Event()
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+def test_what_was_said_is_found(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentd_embed._agent._PAGE", 1)
+    monkeypatch.setattr("agentd_embed._queue._PAGE", 1)
+    with Agent(**scripted([message("The lexer counts wrong"), message("Mended"), message("The lexer is fine")])) as agent:
+        one, two = agent.thread(), agent.thread()
+        one.run("Why does the parser fail?")
+        one.run("Mend the lexer")
+        two.run("And now?")
+        found = list(agent.search("lexer"))
+        assert {it["thread"]["id"] for it in found} == {one.id, two.id}
+        assert list(agent.search("lexer", limit=1)) == found[:1] and not list(agent.search("lexer", archived=True))
+        (of_one,) = agent.search("parser fail")
+        assert of_one["thread"]["id"] == one.id and "parser" in of_one["snippet"]
+        said = list(one.search("THE LEXER"))
+        assert [it["snippet"] for it in said] == ["Mend the lexer", "The lexer counts wrong"]
+        assert list(one.search("the lexer", limit=1)) == said[:1] and not list(two.search("parser"))
 
 
 def test_a_method_that_the_server_lacks_is_named(scripted: Scripted) -> None:

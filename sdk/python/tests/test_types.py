@@ -54,6 +54,7 @@ def test_every_mistake_is_found_and_nothing_else(checker: Callable[[], str]) -> 
         (_params.ForkOptions, "ThreadForkParams", {"threadId"}),
         (_params.TurnOptions, "TurnStartParams", {"threadId", "input"}),
         (_params.ListOptions, "ThreadListParams", {"cursor", "limit"}),
+        (_params.SearchOptions, "ThreadSearchParams", {"searchTerm", "cursor", "limit"}),
     ],
 )
 def test_parameters_are_those_of_the_protocol(options: Any, definition: str, apart: set[str]) -> None:

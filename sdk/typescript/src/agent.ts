@@ -17,6 +17,9 @@ import type {
   ThreadListParams,
   ThreadListResponse,
   ThreadResumeParams,
+  ThreadSearchParams,
+  ThreadSearchResponse,
+  ThreadSearchResult,
   ThreadStartParams,
 } from "./protocol.js";
 import { CompactionEnd, TurnEnd, checkCompaction } from "./order.js";
@@ -183,6 +186,27 @@ export class Agent {
       const page: ThreadListResponse = await this.request("thread/list", { ...params, cursor });
       if (!Array.isArray(page?.data)) {
         throw this.#session.broken("the server wrote what is not the protocol: `thread/list` has no `data`");
+      }
+      yield* page.data;
+      cursor = page.nextCursor ?? null;
+    } while (cursor !== null);
+  }
+
+  /**
+   * The stored threads in which all words of the text were said in one turn, page after page; each has its newest turn
+   * that matches, and a snippet of it. `limit` is the size of a page.
+   */
+  async *search(
+    text: string,
+    params: Omit<ThreadSearchParams, "searchTerm" | "cursor"> = {},
+  ): AsyncGenerator<ThreadSearchResult, void, undefined> {
+    checkGiven("text", text);
+    check(params);
+    let cursor: string | null = null;
+    do {
+      const page: ThreadSearchResponse = await this.request("thread/search", { ...params, searchTerm: text, cursor });
+      if (!Array.isArray(page?.data)) {
+        throw this.#session.broken("the server wrote what is not the protocol: `thread/search` has no `data`");
       }
       yield* page.data;
       cursor = page.nextCursor ?? null;

@@ -22,7 +22,7 @@ export class Agent extends AnyAgent {
     check(options);
     const { address, token } = options;
     if (!/^wss?:\/\//.test(address)) {
-      throw new TypeError(`'${String(address)}' is no address for a browser: ws://HOST:PORT or wss://HOST:PORT`);
+      throw new TypeError(`'${String(address)}' is not an address for a browser: ws://HOST:PORT or wss://HOST:PORT`);
     }
     const open: Open = (receiver, signal) => connect(address, token, receiver, signal);
     const { record } = options;

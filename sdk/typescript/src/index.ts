@@ -62,7 +62,7 @@ function wayTo({ address, token, program, cwd, env, config = {} }: AgentOptions)
     return { open: (receiver) => spawn(command, receiver), isLasting: false };
   }
   if (!/^(unix:\/\/\/|wss?:\/\/)/.test(address)) {
-    throw new TypeError(`'${address}' is no address: unix:///PATH, ws://HOST:PORT or wss://HOST:PORT`);
+    throw new TypeError(`'${address}' is not an address: unix:///PATH, ws://HOST:PORT or wss://HOST:PORT`);
   }
   return { open: (receiver, signal) => connect(address, token, receiver, signal), isLasting: true };
 }

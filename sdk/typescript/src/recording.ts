@@ -83,7 +83,7 @@ interface Entry {
   message: unknown;
 }
 
-/** A way to a recorded server. Throws a `TypeError` for a text that is no recording; `name` is that of its file. */
+/** A way to a recorded server. Throws a `TypeError` for a text that is not a recording; `name` is that of its file. */
 export function replayed(text: string, name: string, redactor: Redactor): Way {
   const { connections, isLasting } = read(text, name);
   let failure: ReplayMismatch | undefined;

@@ -7,14 +7,18 @@ import type { ThreadEvent } from "./events.js";
 import { follow } from "./follow.js";
 import { type Input, partsOf } from "./input.js";
 import type {
+  QueuedSubmission,
   ReviewStartParams,
   ReviewTarget,
   Thread as ThreadRecord,
   ThreadForkParams,
   ThreadGoal,
   ThreadGoalSetParams,
+  ThreadQueueListResponse,
   ThreadRollbackParams,
   ThreadRollbackResponse,
+  ThreadSearchOccurrence,
+  ThreadSearchOccurrencesResponse,
   ThreadTokenUsage,
   Turn as TurnState,
   TurnStartParams,
@@ -67,7 +71,7 @@ export type OutputOf<S> = S extends Schema ? ValueOf<S> : string;
 
 /** A request that starts a turn. */
 export interface Start {
-  method: "turn/start" | "review/start";
+  method: "turn/start" | "review/start" | "thread/queue/start";
   params: { threadId: string };
   state: ThreadState;
   release: () => void;
@@ -309,6 +313,66 @@ export class Thread {
     await this.#host.request("thread/goal/clear", { threadId: this.id });
   }
 
+  /**
+   * Appends a message to the queue of the thread: it gets a turn of its own once those before it have ended, also when
+   * this program has. `clientId` is the id of the turn's user message; the same id and message again, as after a lost
+   * connection, adds nothing while the first one waits.
+   */
+  async queue(message: Input, { clientId }: { clientId?: string | undefined } = {}): Promise<QueuedSubmission> {
+    if (clientId !== undefined && typeof clientId !== "string") throw new TypeError("`clientId` is not a text");
+    const params = { threadId: this.id, input: partsOf(message), clientUserMessageId: clientId ?? randomId() };
+    const result = await this.#host.request("thread/queue/add", params);
+    return (result as { queuedSubmission: QueuedSubmission }).queuedSubmission;
+  }
+
+  /** The queue: `data` has its messages in order, and `pause` why they wait while no turn runs. */
+  async queued(): Promise<ThreadQueueListResponse> {
+    return (await this.#host.request("thread/queue/list", { threadId: this.id })) as ThreadQueueListResponse;
+  }
+
+  /** Replaces a queued message, which keeps its place. */
+  async updateQueued(queuedId: string, message: Input): Promise<QueuedSubmission> {
+    checkGiven("queuedId", queuedId);
+    const params = { threadId: this.id, queuedSubmissionId: queuedId, input: partsOf(message) };
+    const result = await this.#host.request("thread/queue/update", params);
+    return (result as { queuedSubmission: QueuedSubmission }).queuedSubmission;
+  }
+
+  /** Deletes a queued message; false when the queue has none of this id, because its turn has started. */
+  async deleteQueued(queuedId: string): Promise<boolean> {
+    checkGiven("queuedId", queuedId);
+    const params = { threadId: this.id, queuedSubmissionId: queuedId };
+    return ((await this.#host.request("thread/queue/delete", params)) as { deleted: boolean }).deleted;
+  }
+
+  /** Sets the order of the queue: the id of each queued message once. */
+  async reorderQueue(queuedIds: readonly string[]): Promise<void> {
+    if (!Array.isArray(queuedIds)) throw new TypeError("`queuedIds` is not a list of ids");
+    await this.#host.request("thread/queue/reorder", { threadId: this.id, queuedSubmissionIds: queuedIds });
+  }
+
+  /**
+   * Starts the turn of a queued message, by default of the first one, and ends a pause of the queue. Like a turn, it
+   * begins once the one before it has ended.
+   */
+  async startQueue(queuedId?: string): Promise<Turn> {
+    if (queuedId !== undefined && typeof queuedId !== "string") throw new TypeError("`queuedId` is not a text");
+    const params = { threadId: this.id, ...(queuedId !== undefined && { queuedSubmissionId: queuedId }) };
+    return this.#start<string>("thread/queue/start", params, { signal: undefined, budget: undefined, context: undefined });
+  }
+
+  /** The messages of the thread that contain a text, the newest first, read page after page; `limit` is the size of a page. */
+  async *search(text: string, { limit }: { limit?: number | undefined } = {}): AsyncGenerator<ThreadSearchOccurrence, void, undefined> {
+    checkGiven("text", text);
+    let cursor: string | null = null;
+    do {
+      const params = { threadId: this.id, searchTerm: text, cursor, ...(limit !== undefined && { limit }) };
+      const page = (await this.#host.request("thread/searchOccurrences", params)) as ThreadSearchOccurrencesResponse;
+      yield* page.data;
+      cursor = page.nextCursor ?? null;
+    } while (cursor !== null);
+  }
+
   async #start<T>(
     method: Start["method"],
     params: { threadId: string },
@@ -362,4 +426,10 @@ export class Thread {
       return undefined;
     }
   }
+}
+
+/** Also for pages of an insecure context, which lack `randomUUID`. */
+function randomId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

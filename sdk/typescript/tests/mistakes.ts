@@ -66,6 +66,12 @@ export async function mistakes(agent: Agent, turn: Turn, event: ThreadEvent): Pr
   await thread.rollback("1");
   // @ts-expect-error 24: a status of a goal that does not exist
   await thread.setGoal({ objective: "x", status: "done" });
+  // @ts-expect-error 26: an id that is a number
+  await thread.deleteQueued(5);
+  // @ts-expect-error 27: a search without words
+  agent.search();
+  // @ts-expect-error 28: a member that a queued message does not have
+  console.log((await thread.queue("go")).text);
   for await (const each of turn) {
     // @ts-expect-error 25: an event of a thread is none of a turn
     if (each.method === "thread/closed") return;

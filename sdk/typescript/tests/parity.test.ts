@@ -48,6 +48,64 @@ test("a thread has a goal", within, async (context) => {
   assert.equal(await thread.goal(), undefined);
 });
 
+test("messages wait in a queue", within, async (context) => {
+  const runs = { steps: [{ function_call: { name: "exec_command", arguments: { cmd: "touch x" } } }] };
+  let asked = () => {};
+  const isAsked = new Promise<void>((done) => (asked = done));
+  const approve = (): Promise<boolean> => {
+    asked();
+    return new Promise(() => {});
+  };
+  const agent = await started(context, { ...scripted(context, [runs, message("One"), message("Two")]), approve });
+  const thread = await agent.thread({ sandbox: "readOnly", approvalPolicy: "unlessTrusted" });
+  const events = thread.events();
+  const turn = await thread.turn("begin");
+  await isAsked;
+  const first = await thread.queue("first", { clientId: "own" });
+  assert.deepEqual(await thread.queue("first", { clientId: "own" }), first);
+  assert.equal(first.clientUserMessageId, "own");
+  const second = await thread.queue("secnd");
+  const gone = await thread.queue("never mind");
+  await thread.updateQueued(second.id, "second");
+  await thread.reorderQueue([second.id, gone.id, first.id]);
+  assert.deepEqual([await thread.deleteQueued(gone.id), await thread.deleteQueued(gone.id)], [true, false]);
+  const queue = await thread.queued();
+  const parts = ["second", "first"].map((text) => [{ type: "text", text }]);
+  assert.deepEqual([queue.data.map(({ input }) => input), queue.pause], [parts, null]);
+  await turn.interrupt();
+  for await (const event of events) {
+    if (event.method !== "thread/queue/changed" || !event.params.pause) continue;
+    assert.deepEqual([event.params.length, event.params.pause.reason], [2, "interrupted"]);
+    break;
+  }
+  const queued = await thread.startQueue(first.id);
+  const later = thread.events();
+  assert.equal((await queued.result()).text, "One");
+  for await (const { method, params } of later) {
+    if (method === "item/completed" && params.item.type === "agentMessage" && params.item.text === "Two") break;
+  }
+  assert.deepEqual((await thread.queued()).data, []);
+});
+
+test("what was said is found", within, async (context) => {
+  const responses = [message("The lexer counts wrong"), message("Mended"), message("The lexer is fine")];
+  const agent = await started(context, scripted(context, responses));
+  const [one, two] = [await agent.thread(), await agent.thread()];
+  await one.run("Why does the parser fail?");
+  await one.run("Mend the lexer");
+  await two.run("And now?");
+  const found = await all(agent.search("lexer", { limit: 1 }));
+  assert.deepEqual(found.map((it) => it.thread.id).sort(), [one.id, two.id].sort());
+  assert.deepEqual(await all(agent.search("lexer", { archived: true })), []);
+  const [ofOne, ...others] = await all(agent.search("parser fail"));
+  assert.equal(ofOne?.thread.id, one.id);
+  assert.equal(others.length, 0);
+  assert.match(ofOne?.snippet ?? "", /parser/);
+  const said = await all(one.search("THE LEXER", { limit: 1 }));
+  assert.deepEqual(said.map((it) => it.snippet), ["Mend the lexer", "The lexer counts wrong"]);
+  assert.deepEqual(await all(two.search("parser")), []);
+});
+
 test("what a turn changed is undone", within, async (context) => {
   const patch = "*** Begin Patch\n*** Add File: made.txt\n+made\n*** End Patch\n";
   const responses = [{ steps: [{ custom_tool_call: { name: "apply_patch", input: patch } }] }, message("Done")];

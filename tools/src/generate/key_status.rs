@@ -132,7 +132,7 @@ fn check(file: &str, rows: &[Row], tests: &BTreeMap<String, Vec<EffectTest>>) ->
 fn render(rows: &[Row], tests: &BTreeMap<String, Vec<EffectTest>>) -> String {
     let active = rows.iter().filter(|row| row.entry.effect == Effect::Active).count();
     let mut page = format!(
-        "# Where each key takes effect\n\nGenerated from the option table and the comments above \
+        "# Configuration status\n\nGenerated from the option table and the comments above \
          tests: {active} of {} keys have an effect, shown by\nthe test next to them. The others are \
          checked and kept; setting one gives a warning that it has no effect yet.\n\n\
          | key | crate | test, or the missing component |\n|---|---|---|\n",

@@ -175,7 +175,7 @@ fn approval() -> Canvas {
             .aside("Nothing runs", "a link leads elsewhere by now"),
         Step::new("Runs", "once, as it was shown"),
     ];
-    flow("The way of an approval", &steps)
+    flow("How an approval is decided", &steps)
 }
 
 /// The limits are the rows of the first table on the page about them.

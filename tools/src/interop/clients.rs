@@ -106,6 +106,12 @@ pub(crate) fn check_streams(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::STREAMS), streams::run)
 }
 
+/// The clients of three wires, which speak to the scripted model. Skipped where they cannot be installed.
+pub(crate) fn check_model_wires(root: &Path) -> steps::Outcome {
+    let python = install_python(root, &target(root), &tools::MODEL_WIRES);
+    check_clients(root, python.map(|python| [python]), agent::run)
+}
+
 /// A login service of others. Skipped where it cannot be installed.
 pub(crate) fn check_login(root: &Path) -> steps::Outcome {
     let service = tools::install_javascript(root, &target(root), &tools::LOGIN);

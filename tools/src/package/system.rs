@@ -9,8 +9,9 @@ use super::archive::gzip;
 use super::program::Program;
 use super::release::Release;
 
-/// Where the units of `docs/systemd` look for the program, and where packages have it.
-const BY_CARGO: &str = "%h/.cargo/bin/agentd";
+/// Where the units of `docs/systemd` look for the program, which is where the install script puts it, and where packages
+/// have it.
+const BY_SCRIPT: &str = "%h/.local/bin/agentd";
 const INSTALLED: &str = "/usr/bin/agentd";
 /// Configuration of the gateway, which an upgrade keeps as the administrator wrote it.
 pub(super) const GATEWAY_CONFIG: &str = "etc/agentd/gateway.toml";
@@ -45,7 +46,7 @@ fn unit(release: &Release, name: &str) -> Result<String> {
     let path = release.root.join("docs/systemd").join(name);
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let sections = text.find("[Unit]").with_context(|| format!("{name} has no [Unit]"))?;
-    let text = text[sections..].replace(BY_CARGO, INSTALLED);
-    ensure!(!text.contains(".cargo"), "{name} names another program than {BY_CARGO}");
+    let text = text[sections..].replace(BY_SCRIPT, INSTALLED);
+    ensure!(!text.contains(".local"), "{name} names another program than {BY_SCRIPT}");
     Ok(text)
 }

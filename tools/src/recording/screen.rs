@@ -136,7 +136,8 @@ fn colour(codes: &mut impl Iterator<Item = usize>) -> Option<String> {
     }
 }
 
-/// The screens one after the other, again and again; the last one where motion is not wanted.
+/// The screens one after the other, again and again; the last one where motion is not wanted. A single screen stands
+/// still.
 pub(super) fn picture(
     description: &str,
     columns: usize,
@@ -147,15 +148,21 @@ pub(super) fn picture(
     let height = rows as f64 * CELL.1 + 2.0 * MARGIN;
     let (count, whole) = (screens.len().max(1), screens.len() * SECONDS);
     let share = 100.0 / count as f64;
+    let motion = match screens.len() {
+        0 | 1 => String::new(),
+        _ => format!(
+            ".f{{opacity:0;animation:f {whole}s step-end infinite}}\
+             @keyframes f{{0%{{opacity:1}}{share:.3}%{{opacity:0}}}}\
+             @media(prefers-reduced-motion:reduce){{.f{{animation:none}}.f:last-of-type{{opacity:1}}}}"
+        ),
+    };
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{description}\">\n\
          <!-- Written by `cargo xtask recording` from a run of `agentd`. -->\n\
          <style>text{{font:14px ui-monospace,Menlo,Consolas,\"DejaVu Sans Mono\",monospace;fill:{TEXT};\
          white-space:pre}}.b{{font-weight:bold}}.i{{font-style:italic}}.u{{text-decoration:underline}}\
-         .f{{opacity:0;animation:f {whole}s step-end infinite}}\
-         @keyframes f{{0%{{opacity:1}}{share:.3}%{{opacity:0}}}}\
-         @media(prefers-reduced-motion:reduce){{.f{{animation:none}}.f:last-of-type{{opacity:1}}}}</style>\n\
+         {motion}</style>\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{GROUND}\"/>\n"
     );
     for (number, screen) in screens.iter().enumerate() {
@@ -243,5 +250,14 @@ mod tests {
         assert_eq!(svg.matches("<g class=\"f\"").count(), 2);
         assert!(svg.contains("one &lt;</text>") && svg.contains("animation-delay:5s"), "{svg}");
         assert!(svg.contains(&format!("fill=\"{TEXT}\"/>")), "{svg}");
+    }
+
+    #[test]
+    fn a_single_screen_stands_still() {
+        let svg = picture("d", 10, 2, &[Screen::parse("one")]);
+        assert!(!svg.contains("animation:") && !svg.contains("opacity"), "{svg}");
+        assert!(
+            picture("d", 10, 2, &["one", "two"].map(Screen::parse)).contains("animation:f 10s")
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The picture of the terminal at work: a turn of a scripted model, driven with keys in tmux, whose screen is drawn at
-//! three moments.
+//! The pictures of the terminal: turns of a scripted model, driven with keys in tmux. One picture shows the screen at
+//! three moments of a turn, the others show one screen each.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,8 +12,9 @@ use serde_json::json;
 
 use super::screen::{Screen, picture};
 
-/// The picture, relative to the root.
-pub(super) const PICTURE: &str = "docs/images/terminal.svg";
+/// A file, relative to the root, and its content.
+pub(super) type Picture = (&'static str, String);
+
 const COLUMNS: usize = 100;
 const ROWS: usize = 34;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,9 +42,52 @@ for name, text, value in [("integers", "12", 12), ("signs", "-3", -3), ("hexadec
 "#;
 /// Without files of compiled code.
 const RUN: &str = "python3 -B test.py";
+/// The answer after a refused command.
+const REFUSED: &str = "The branch was not published.";
+const PUSH: &str = "git push origin main";
+/// Messages of the other threads, which the list of threads shows. The offline model repeats them.
+const OTHERS: [&str; 2] =
+    ["Explain how the tests are run.", "Which Python versions does this need?"];
+const ECHO: &str = "--model-provider offline --model echo";
 
-/// Draws the picture.
-pub(super) fn draw(agentd: &Path) -> Result<String> {
+/// Draws the pictures.
+pub(super) fn draw(agentd: &Path) -> Result<Vec<Picture>> {
+    let mut pictures = vec![first_start(agentd)?];
+    pictures.extend(at_work(agentd)?);
+    Ok(pictures)
+}
+
+/// The first start, without a provider's key.
+fn first_start(agentd: &Path) -> Result<Picture> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().canonicalize()?;
+    let project = place.join("calculator");
+    let home = place.join("agent");
+    for folder in [&project, &home] {
+        fs::create_dir(folder)?;
+    }
+    make_repository(&project)?;
+    // What the agent may do here is another question.
+    let access = format!("[projects.\"{}\"]\naccess = \"ask\"\n", project.display());
+    fs::write(home.join("config.toml"), access)?;
+    let tmux = Tmux::start(agentd, &place, &project, "")?;
+    let screen = tmux.wait("Choose a model provider")?;
+    tmux.run(&["kill-server"])?;
+    Ok(still(
+        "docs/images/terminal-first-start.svg",
+        "The first start: choose a model provider",
+        screen,
+    ))
+}
+
+/// A picture of one screen, without the empty rows at its end.
+fn still(name: &'static str, description: &str, screen: Screen) -> Picture {
+    let rows = screen.text().trim_end().lines().count();
+    (name, picture(description, COLUMNS, rows, &[screen]))
+}
+
+/// A turn with a change, its end, what `/undo` would do, a command that asks, and the list of threads.
+fn at_work(agentd: &Path) -> Result<Vec<Picture>> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().canonicalize()?;
     let project = place.join("calculator");
@@ -54,45 +98,65 @@ pub(super) fn draw(agentd: &Path) -> Result<String> {
     fs::write(home.join("script.json"), script().to_string())?;
     let model = ModelServer::start(agentd, &home.join("script.json"))?;
     prepare(&project, &home, &model.address)?;
-    let tmux = Tmux { socket: place.join("tmux"), place: place.display().to_string() };
-    let program = format!(
-        "env HOME={} AGENT_HOME={} NO_COLOR= COLORTERM= {}",
-        place.display(),
-        home.display(),
-        agentd.display()
-    );
-    let (columns, rows) = (COLUMNS.to_string(), ROWS.to_string());
-    let start = ["-f", "/dev/null", "new-session", "-d", "-x", &columns, "-y", &rows];
-    let folder = project.to_string_lossy();
-    tmux.run(&[&start[..], &["-c", &folder, &program]].concat())?;
-    tmux.run(&["set-option", "-g", "status", "off"])?;
+    for message in OTHERS {
+        let tmux = Tmux::start(agentd, &place, &project, ECHO)?;
+        tmux.wait("›")?;
+        tmux.send(message)?;
+        tmux.wait("Worked for")?;
+        tmux.run(&["kill-server"])?;
+    }
+    let tmux = Tmux::start(agentd, &place, &project, "")?;
     tmux.wait("›")?;
-    tmux.run(&["send-keys", "-l", TASK])?;
-    let written = tmux.wait(TASK)?;
+    let written = tmux.write(TASK)?;
     tmux.run(&["send-keys", "Enter"])?;
     let asked = tmux.wait(QUESTION)?;
-    std::thread::sleep(QUIET);
-    tmux.run(&["send-keys", "y"])?;
+    tmux.answer("y")?;
     let done = tmux.wait(END)?;
+    let answered = tmux.wait(END)?;
+    tmux.send("/undo")?;
+    let undo = tmux.wait("Undo the latest turn and restore")?;
+    tmux.answer("Escape")?;
+    tmux.gone("Undo the latest turn and restore")?;
+    tmux.send("Publish the branch.")?;
+    let approval = tmux.wait("Run this command?")?;
+    tmux.answer("n")?;
+    tmux.wait(REFUSED)?;
+    tmux.send("/resume")?;
+    let threads = tmux.wait("Resume a thread")?;
     tmux.run(&["kill-server"])?;
-    Ok(picture(DESCRIPTION, COLUMNS, ROWS, &[written, asked, done]))
+    Ok(vec![
+        ("docs/images/terminal.svg", picture(DESCRIPTION, COLUMNS, ROWS, &[written, asked, done])),
+        still("docs/images/terminal-answer.svg", "The answer of a turn, with a table", answered),
+        still("docs/images/terminal-undo.svg", "/undo shows its effect on files first", undo),
+        still(
+            "docs/images/terminal-approval.svg",
+            "A turn that asks before it runs a command",
+            approval,
+        ),
+        still("docs/images/terminal-threads.svg", "The list of threads, with a preview", threads),
+    ])
 }
 
 fn prepare(project: &Path, home: &Path, model: &str) -> Result<()> {
     fs::write(project.join("calculator.py"), PROGRAM)?;
     fs::write(project.join("test.py"), TEST)?;
-    let git = Command::new("git")
-        .args(["init", "--quiet", "--initial-branch=main"])
-        .current_dir(project)
-        .status();
-    ensure!(git.context("git")?.success(), "git init failed");
+    make_repository(project)?;
     let config = format!(
         "model = \"gpt-5.2-codex\"\nmodel_provider = \"recorded\"\n[model_providers.recorded]\nbase_url = \"{model}\"\n\
          tool_types = [\"custom\"]\n[projects.\"{}\"]\ntrust_level = \"trusted\"\naccess = \"ask\"\n\
-         [tui]\nshow_tooltips = false\n",
+         [tui]\nshow_tooltips = false\n[features]\nundo = true\n",
         project.display()
     );
     fs::write(home.join("config.toml"), config)?;
+    Ok(())
+}
+
+fn make_repository(folder: &Path) -> Result<()> {
+    let git = Command::new("git")
+        .args(["init", "--quiet", "--initial-branch=main"])
+        .current_dir(folder)
+        .status();
+    ensure!(git.context("git")?.success(), "git init failed");
     Ok(())
 }
 
@@ -142,6 +206,10 @@ fn script() -> serde_json::Value {
     let answer = "`int(text)` reads decimal digits only. With the base `0`, Python takes it from the prefix:\n\n\
         | input | before | now |\n|---|---|---|\n| `12` | 12 | 12 |\n| `0xff` | an error | **255** |\n\n\
         All three tests pass.";
+    let push = json!({ "cmd": PUSH, "sandbox_permissions": "require_escalated",
+        "justification": "The tests pass; the branch can be published." });
+    let says =
+        |text: &str| json!({ "steps": [{ "message": { "text": text, "phase": "final_answer" } }] });
     json!({ "responses": [
         { "steps": [
             { "message": { "text": "I run the tests first.", "phase": "commentary" } },
@@ -157,7 +225,9 @@ fn script() -> serde_json::Value {
             call("exec_command", json!({ "cmd": RUN })),
         ] },
         { "steps": [plan(["completed", "completed", "completed"])] },
-        { "steps": [{ "message": { "text": answer, "phase": "final_answer" } }] },
+        says(answer),
+        { "steps": [call("exec_command", push)] },
+        says(REFUSED),
     ] })
 }
 
@@ -169,6 +239,59 @@ struct Tmux {
 }
 
 impl Tmux {
+    /// Starts the terminal in a project. The agent's home is `agent` in `place`, which is the user's home.
+    fn start(agentd: &Path, place: &Path, project: &Path, options: &str) -> Result<Self> {
+        let tmux = Self { socket: place.join("tmux"), place: place.display().to_string() };
+        let home = place.join("agent");
+        let program = format!(
+            "env -u OPENAI_API_KEY -u AGENT_API_KEY HOME={} AGENT_HOME={} NO_COLOR= COLORTERM= {} {options}",
+            place.display(),
+            home.display(),
+            agentd.display()
+        );
+        let (columns, rows) = (COLUMNS.to_string(), ROWS.to_string());
+        let start = ["-f", "/dev/null", "new-session", "-d", "-x", &columns, "-y", &rows];
+        let folder = project.to_string_lossy();
+        tmux.run(&[&start[..], &["-c", &folder, &program]].concat())?;
+        tmux.run(&["set-option", "-g", "status", "off"])?;
+        Ok(tmux)
+    }
+
+    /// Writes a message, and returns the screen with it.
+    fn write(&self, text: &str) -> Result<Screen> {
+        self.run(&["send-keys", "-l", text])?;
+        self.wait(text)
+    }
+
+    /// Writes a message or a command, and sends it.
+    fn send(&self, text: &str) -> Result<()> {
+        self.write(text)?;
+        self.run(&["send-keys", "Enter"])?;
+        Ok(())
+    }
+
+    /// Presses the key of an answer.
+    fn answer(&self, key: &str) -> Result<()> {
+        std::thread::sleep(QUIET);
+        self.run(&["send-keys", key])?;
+        Ok(())
+    }
+
+    /// Waits until the screen no longer has a text.
+    fn gone(&self, text: &str) -> Result<()> {
+        let begin = Instant::now();
+        while self.screen()?.text().contains(text) {
+            ensure!(begin.elapsed() < PATIENCE, "the screen still shows {text:?}");
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    fn screen(&self) -> Result<Screen> {
+        let captured = self.run(&["capture-pane", "-e", "-p"])?.stdout;
+        Ok(Screen::parse(&String::from_utf8_lossy(&captured).replace(&self.place, "~")))
+    }
+
     fn run(&self, arguments: &[&str]) -> Result<Output> {
         let done = Command::new("tmux")
             .arg("-S")
@@ -189,9 +312,7 @@ impl Tmux {
         let begin = Instant::now();
         let mut last = None;
         loop {
-            let captured = self.run(&["capture-pane", "-e", "-p"])?.stdout;
-            let captured = String::from_utf8_lossy(&captured).replace(&self.place, "~");
-            let screen = Screen::parse(&captured);
+            let screen = self.screen()?;
             let is_there = screen.text().contains(text);
             if is_there && last.as_ref() == Some(&screen) {
                 return Ok(screen);

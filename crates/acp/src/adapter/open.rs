@@ -429,7 +429,7 @@ fn check_folder(member: &str, folder: &str) -> Result<(), ErrorObject> {
         return Ok(());
     }
     let folder: String = folder.chars().take(200).collect();
-    Err(ErrorObject::invalid_params(format!("`{member}`: `{folder}` is no absolute path")))
+    Err(ErrorObject::invalid_params(format!("`{member}`: `{folder}` is not an absolute path")))
 }
 
 /// Returns whether both name the same folder, but for a slash at the end.

@@ -86,7 +86,7 @@ async fn wrong_parameters_are_named() {
         assert!(error.code == -32602 && error.message.contains(expect), "{method}: {error:?}");
     };
     check("session/new", json!({ "mcpServers": [] }), "`cwd`").await;
-    check("session/new", json!({ "cwd": "work", "mcpServers": [] }), "no absolute path").await;
+    check("session/new", json!({ "cwd": "work", "mcpServers": [] }), "not an absolute path").await;
     check("session/new", json!({ "cwd": 5 }), "`cwd`").await;
     check("session/new", json!([]), "must be an object").await;
     check("session/prompt", json!({ "sessionId": session, "prompt": [] }), "`prompt` is empty")

@@ -134,7 +134,7 @@ async fn an_answer_that_does_not_fit_names_the_place() {
             Some("title"),
             "`title`: invalid type: null, expected a string",
         ),
-        ("[]".to_owned(), None, "it is no object"),
+        ("[]".to_owned(), None, "it is not an object"),
         ("{}".to_owned(), None, "missing field `title`"),
         ("no JSON".to_owned(), None, "it is no JSON: "),
         (format!("{} and more", plan("[]")), None, "it is no JSON: trailing characters"),

@@ -150,7 +150,7 @@ async fn files_that_cannot_be_used_are_named() {
     std::fs::write(&file, "{\"connection\":0}\nno JSON\n").unwrap();
     let missing = folder.path().join("missing/session.jsonl");
     for (builder, expected) in [
-        (Agent::builder().replay(&file), "session.jsonl:2: this is no recording of a session"),
+        (Agent::builder().replay(&file), "session.jsonl:2: this is not a recording of a session"),
         (Agent::builder().replay(&missing), "missing/session.jsonl cannot be read: "),
         (Agent::builder().record(&missing), "missing/session.jsonl cannot be written: "),
         (Agent::builder().record(&missing).replay(&file), "either recorded or replayed"),

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Also speak version 2 of the protocol, a draft, with editors that ask for it
     #[arg(long)]
     protocol_v2: bool,
-    /// Log in on this terminal, and end: what editors start for a login
+    /// Log in on this terminal and exit; editors start this for a login
     #[arg(long, conflicts_with_all = ["model", "model_provider", "protocol_v2", "connect", "token_file"])]
     login: bool,
     #[command(flatten)]

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     listen: Vec<Address>,
     #[command(flatten)]
     access: AccessArguments,
-    /// The file that holds a token which admits to `/metrics` and to nothing else (absolute; readable by
+    /// The file with a token for `/metrics` alone (absolute path; readable only by
     /// its owner alone)
     #[arg(long, value_name = "PATH")]
     metrics_token_file: Option<PathBuf>,
@@ -46,13 +46,13 @@ pub(crate) struct Arguments {
     /// custom name
     #[arg(long, value_name = "NAME", default_value = "editor")]
     session_source: String,
-    /// Longest line or WebSocket message of a client, in bytes; the default fits any allowed input
+    /// Maximum size of a client's line or WebSocket message, in bytes; the default fits any allowed input
     #[arg(long, value_name = "BYTES", default_value_t = server::LINE_BYTES)]
     max_line_bytes: usize,
-    /// Speak with clients of another server in its names (see the book); also: AGENTD_DIALECT
+    /// Accept clients of another server, with its names (see the book); also: AGENTD_DIALECT
     #[arg(long, value_name = "NAME", value_parser = dialect_names(), global = true)]
     dialect: Option<String>,
-    /// Use the local model server that `oss_provider` names, else the one that is running, for threads
+    /// Use the local model server in `oss_provider`, or else the one that is running, for threads
     /// whose client names no provider
     #[arg(long)]
     oss: bool,
@@ -88,10 +88,10 @@ enum Action {
 
 #[derive(clap::Args)]
 struct GenerateArguments {
-    /// The folder to write into; created when it does not exist
+    /// The output folder; created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Include what needs the `experimentalApi` capability
+    /// Include experimental parts, which need the capability `experimentalApi`
     #[arg(long)]
     experimental: bool,
 }

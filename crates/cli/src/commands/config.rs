@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// Check the files, the command line and the requirements
     Check,
-    /// Show what is set, as TOML
+    /// Show the values in force, as TOML
     Show {
         /// Show where each value was set
         #[arg(long)]
@@ -216,12 +216,12 @@ fn get(resolved: &Resolved, key: &str) -> anyhow::Result<ExitCode> {
 fn set(path: &Path, key: &str, typed: &str, options: &server::Options) -> anyhow::Result<ExitCode> {
     let value = config::value_of_argument(typed);
     if value.is_null() {
-        eprint(format_args!("`null` removes a key; for this text write '\"null\"'"));
+        eprint(format_args!("`null` removes a key; for the text write '\"null\"'"));
     }
     let is_text = value.is_string();
     let code = write(path, key, value, options)?;
     if code != ExitCode::SUCCESS && !is_text && takes_text(path, key, typed, options) {
-        eprint(format_args!("for a text, quote it: agentd config set {key} '\"{typed}\"'"));
+        eprint(format_args!("to set text, quote it: agentd config set {key} '\"{typed}\"'"));
     }
     Ok(code)
 }
@@ -288,7 +288,7 @@ fn warn_about_remaining(mistakes: &[Error]) {
     }
     let more = mistakes.len().saturating_sub(NAMED);
     if more > 0 {
-        eprint(format_args!("warning: and {more} more; `agentd config check` names them all"));
+        eprint(format_args!("warning: and {more} more; `agentd config check` lists them all"));
     }
 }
 

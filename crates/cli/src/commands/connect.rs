@@ -98,7 +98,7 @@ impl Remote {
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
         let connecting = self.address.connect(&self.access, server::connection_limits());
         let connected = tokio::time::timeout(TIMEOUT, connecting).await;
-        let late = || format!("there was no connection within {} seconds", TIMEOUT.as_secs());
+        let late = || format!("no connection within {} seconds", TIMEOUT.as_secs());
         Ok(connected.with_context(late)??)
     }
 }

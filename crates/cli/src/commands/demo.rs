@@ -26,7 +26,7 @@ use scratch::Scratch;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Answer the approval yourself, at this terminal
+    /// Answer the approval yourself, in this terminal
     #[arg(long)]
     ask: bool,
 }

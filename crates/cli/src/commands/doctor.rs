@@ -22,7 +22,7 @@ use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Also write what support needs to know, without secrets, as a `.tar.gz`; the files in it are listed
+    /// Also write a bundle for support, without secrets, as a `.tar.gz`; the files in it are listed
     /// first [default: `agentd-bundle-TIME.tar.gz` in this folder]
     #[arg(long, value_name = "PATH", num_args = 0..=1)]
     bundle: Option<Option<PathBuf>>,
@@ -67,7 +67,7 @@ async fn examine(environment: &Environment) -> (Page, Vec<LayerStatus>) {
         Ok(config) => first_turn::examine(&mut page, environment, config).await,
         Err(_) => {
             page.bad("first turn", format_args!("it fails: the configuration cannot be used"));
-            page.next("`agentd config check` shows the lines. Mend them.");
+            page.next("`agentd config check` shows the lines. Correct them.");
         }
     }
     (page, found)
@@ -207,7 +207,7 @@ fn kept(page: &mut Page, dir: &Path) {
             page.text.push_str(&format!("        - {more} more lines in {list}\n"));
         }
         page.text.push_str(&format!(
-            "        Once nothing of it is missed, remove these files and {}.\n",
+            "        When you no longer need their data, remove these files and {}.\n",
             list.display()
         ));
     }

@@ -43,7 +43,7 @@ const OUTPUT_LINES: usize = 12;
 /// Most lines of a file's diff that are shown on a terminal.
 const DIFF_LINES: usize = 60;
 
-/// The exit code when the final message does not follow the schema, also not when asked again.
+/// The exit code when the final message does not follow the schema, even after a second request.
 const BROKEN_SCHEMA: u8 = 4;
 
 /// Runs the subcommand. Exit codes: 0 the turn completed, 1 it failed, 2 the arguments or the
@@ -89,7 +89,7 @@ pub(crate) async fn run(
     let mut report = Report::new(progress);
     let cwd = environment.cwd.clone();
     let mut local = tokio::select! {
-        local = LocalServer::start(environment, "exec") => local?,
+        local = start(&arguments, environment) => local?,
         code = signals.next() => return Ok(ExitCode::from(code)),
     };
     let has_servers = config.mcp_servers.values().any(|server| server.enabled);
@@ -117,6 +117,14 @@ pub(crate) async fn run(
     local.close().await;
     let conversation = outcome?;
     conclude(&arguments, output.as_ref(), &conversation, &mut report)
+}
+
+/// Only worktrees need the experimental part of the protocol.
+async fn start(arguments: &Arguments, environment: Environment) -> anyhow::Result<LocalServer> {
+    match arguments.worktree {
+        Some(_) => LocalServer::start_experimental(environment, "exec").await,
+        None => LocalServer::start(environment, "exec").await,
+    }
 }
 
 /// Resolves the folders of the arguments, and reads the configuration.
@@ -277,7 +285,7 @@ fn policy(arguments: &Arguments, thread: &ThreadStartResponse) -> Option<Sandbox
     let mut sandbox = thread.sandbox.clone();
     let SandboxPolicy::WorkspaceWrite { writable_roots, .. } = &mut sandbox else {
         let name = sandbox_name(&sandbox);
-        eprint(format_args!("agentd: --add-dir changes nothing with the sandbox {name}"));
+        eprint(format_args!("agentd: --add-dir has no effect with the sandbox {name}"));
         return None;
     };
     let more = arguments.add_dirs.iter().map(|dir| dir.display().to_string());
@@ -301,10 +309,20 @@ async fn open(
         sandbox: arguments.sandbox.map(Into::into),
         ephemeral: arguments.ephemeral.then_some(true),
         thread_source: arguments.thread_source(),
+        worktree: arguments.worktree(),
         ..ThreadStartParams::default()
     };
     let id = match thread {
-        Thread::New => return local.call::<protocol::ThreadStart>(&params, report).await,
+        Thread::New => {
+            let started = local.call::<protocol::ThreadStart>(&params, report).await?;
+            if let Some(worktree) = &started.thread.worktree
+                && !arguments.prints_events()
+            {
+                let (branch, path) = (&worktree.branch, &worktree.path);
+                eprint(format_args!("agentd: works on the branch {branch}, in {path}"));
+            }
+            return Ok(started);
+        }
         Thread::Stored(id) => id.to_owned(),
         Thread::Last => last_thread(cwd, local, report).await?,
     };
@@ -351,7 +369,7 @@ async fn last_thread(
     let page = local.call::<protocol::ThreadList>(&params, report).await?;
     let last = page.data.into_iter().next();
     let last = last.with_context(|| {
-        format!("--last: no thread was stored for {folder}; start one with `agentd exec PROMPT`")
+        format!("--last: no stored thread for {folder}; start one with `agentd exec PROMPT`")
     })?;
     Ok(last.id)
 }
@@ -400,7 +418,8 @@ fn conclude(
             deliver(arguments, output, report.answer.text())?;
             if let Some(why) = broken_schema {
                 eprint(format_args!(
-                    "agentd: the final message does not follow the schema, also not when asked again: {why}"
+                    "agentd: the final message does not follow the schema, even after a second \
+                     request: {why}"
                 ));
                 return Ok(ExitCode::from(BROKEN_SCHEMA));
             }
@@ -431,15 +450,12 @@ fn conclude_review(
     print_answer(&text)?;
     written?;
     if printed.cannot_tell(review) {
-        bail!(
-            "--fail-on: the review names no findings with priorities, so that nothing is known of them; read it, \
-             or run it again"
-        );
+        bail!("--fail-on: the review lists no findings with priorities; read it, or run it again");
     }
     match printed.failing(review) {
         0 => Ok(ExitCode::SUCCESS),
         count => {
-            eprint(format_args!("agentd: findings that --fail-on names: {count}"));
+            eprint(format_args!("agentd: findings at or above the priority of --fail-on: {count}"));
             Ok(ExitCode::from(HAS_FINDING))
         }
     }

@@ -42,9 +42,9 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Write a configuration and a token for the administration into a folder
+    /// Write a configuration and an administrator's token to a folder
     Init(init::Arguments),
-    /// Make a key for a project, in the store of a configuration; the gateway may be running
+    /// Create a key for a project, in the store of a configuration; the gateway may be running
     CreateKey(create_key::Arguments),
 }
 
@@ -119,7 +119,7 @@ pub(crate) async fn run(
     if source.config.is_none()
         && let Some(key) = gateway.first_key().await?
     {
-        print(format_args!("API key of the default project, shown only now: {key}"))?;
+        print(format_args!("API key of the default project, shown only once: {key}"))?;
     }
     print(format_args!("listening on http://{address}"))?;
     let reloading = tokio::spawn(reload(Arc::clone(&gateway), source));

@@ -25,7 +25,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Let hooks of the working folder's project run, as they are now
+    /// Trust hooks of the working folder's project, in their current form
     Trust {
         /// Keys of hooks, as `agentd hooks list` shows them
         #[arg(required = true, value_name = "KEY")]
@@ -127,7 +127,7 @@ fn described(hook: &HookMetadata) -> String {
             format!("calls `{tool}` of the MCP server `{server}` with {arguments}")
         }
     };
-    let waits = if hook.is_async { "; nothing waits for it" } else { "" };
+    let waits = if hook.is_async { "; in the background" } else { "" };
     let limit = format!(" (at most {} s{waits})", hook.timeout_sec);
     format!("at {event}{matcher}{limit} {what}")
 }
@@ -142,7 +142,7 @@ async fn trust(
     for hook in &chosen {
         print(format_args!("{}\n    {}", visible::exact_line(&hook.key), described(hook)))?;
     }
-    let question = "Let these hooks run as they are now?";
+    let question = "Trust these hooks in their current form?";
     if !yes && !is_confirmed(question, "add `--yes` to trust these hooks")? {
         eprint(format_args!("agentd: nothing was changed"));
         return Ok(ExitCode::FAILURE);

@@ -24,10 +24,10 @@ pub(crate) struct Arguments {
     /// Import everything without asking
     #[arg(long)]
     yes: bool,
-    /// Print what there is as JSON; imports only with `--yes`
+    /// Print the items as JSON; imports only with `--yes`
     #[arg(long)]
     json: bool,
-    /// Import what the working folder's project has, too
+    /// Also import from the working folder's project
     #[arg(long)]
     project: bool,
 }
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     let found = server.call::<protocol::ExternalAgentConfigDetect>(&params, &mut Problems).await?;
     let done = match found.items.is_empty() && !arguments.json {
         true => {
-            eprint(format_args!("agentd: other agents have nothing that is still to be imported"));
+            eprint(format_args!("agentd: there is nothing left to import from other agents"));
             Ok(ExitCode::SUCCESS)
         }
         false => import(&mut server, found.items, &arguments).await,
@@ -98,7 +98,7 @@ fn show(item: &Item) -> io::Result<()> {
 fn is_confirmed() -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         return Err(Invalid::new(
-            "standard input is no terminal, so that no one can be asked; add `--yes` to import \
+            "standard input is not a terminal, so no one can answer; add `--yes` to import \
              everything, or `--dry-run` to import nothing",
         )
         .into());

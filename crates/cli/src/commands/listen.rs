@@ -14,17 +14,17 @@ use crate::environment::Environment;
 /// Who may connect over TCP.
 #[derive(clap::Args)]
 pub(crate) struct AccessArguments {
-    /// The way in which clients over TCP authenticate; required on addresses that other machines
+    /// Authentication of clients over TCP; required on addresses that other machines
     /// can reach
     #[arg(long, value_name = "MODE", value_enum)]
     ws_auth: Option<Mode>,
-    /// The file that holds the token of `capability-token` (absolute; readable by its owner alone)
+    /// The file with the token of `capability-token` (absolute path; readable only by its owner)
     #[arg(long, value_name = "PATH")]
     ws_token_file: Option<PathBuf>,
     /// The SHA-256 of the token of `capability-token`, in hexadecimal
     #[arg(long, value_name = "HEX")]
     ws_token_sha256: Option<String>,
-    /// The file that holds the secret of `signed-bearer-token` (absolute; at least 32 bytes)
+    /// The file with the secret of `signed-bearer-token` (absolute path; at least 32 bytes)
     #[arg(long, value_name = "PATH")]
     ws_shared_secret_file: Option<PathBuf>,
     /// Required `iss` of a signed token
@@ -158,8 +158,8 @@ impl ListenSettings {
             && own == clients
         {
             bail!(
-                "{FLAG} {}: it has the token of the clients, which admits to everything: put another \
-                 one in it",
+                "{FLAG} {}: the file contains the clients' token, which gives full access: use \
+                 another token",
                 path.display()
             );
         }
@@ -252,7 +252,7 @@ pub(crate) fn inherited_tcp(
 
 #[cfg(not(unix))]
 pub(crate) fn inherited_tcp((): InheritedSockets) -> anyhow::Result<tokio::net::TcpListener> {
-    bail!("this system passes no sockets; give an address")
+    bail!("this system cannot pass sockets; give an address")
 }
 
 #[cfg(unix)]
@@ -304,7 +304,7 @@ impl AccessArguments {
             .chain(signed.iter().map(|flag| (flag, is_signed, "signed-bearer-token")))
             .find(|((_, given), fits, _)| *given && !fits);
         if let Some(((flag, _), _, mode)) = unfit {
-            bail!("--{prefix}-{flag} belongs to `--{prefix}-auth {mode}`: give that too");
+            bail!("--{prefix}-{flag} needs `--{prefix}-auth {mode}`: add it");
         }
         match self.ws_auth {
             None | Some(Mode::None) => Ok(None),

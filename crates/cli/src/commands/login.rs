@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Store the API key that standard input contains
     #[arg(long, conflicts_with_all = ["device", "no_browser"])]
     with_api_key: bool,
-    /// Print the address and open no browser
+    /// Print the address without opening a browser
     #[arg(long)]
     no_browser: bool,
     #[command(subcommand)]
@@ -62,8 +62,8 @@ pub(crate) async fn login(
     if arguments.with_api_key {
         if io::stdin().is_terminal() {
             eprint(format_args!(
-                "agentd: --with-api-key reads the key from standard input, so that it appears in no \
-                 list of processes; write `printenv MY_KEY | agentd login --with-api-key`"
+                "agentd: --with-api-key reads the key from standard input, so no process list \
+                 shows it; write `printenv MY_KEY | agentd login --with-api-key`"
             ));
             return Ok(ExitCode::from(2));
         }
@@ -78,7 +78,7 @@ pub(crate) async fn login(
     }
     if has_environment_key {
         eprint(format_args!(
-            "agentd: requests use the API key of the environment (AGENT_API_KEY or OPENAI_API_KEY), not \
+            "agentd: requests use the API key in the environment (AGENT_API_KEY or OPENAI_API_KEY), not \
              this login; unset it to use the login"
         ));
     }
@@ -99,7 +99,8 @@ pub(crate) async fn logout(
     print(format_args!("{}", if was_logged_in { "Logged out" } else { "Not logged in" }))?;
     if server::uses_environment_key(&config) {
         eprint(format_args!(
-            "agentd: the API key of the environment (AGENT_API_KEY or OPENAI_API_KEY) is still in use"
+            "agentd: the API key in the environment (AGENT_API_KEY or OPENAI_API_KEY) is still in \
+             use"
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -141,7 +142,7 @@ async fn status(
 ) -> anyhow::Result<ExitCode> {
     if has_environment_key {
         print(format_args!(
-            "Using the API key of the environment (AGENT_API_KEY or OPENAI_API_KEY)"
+            "Using the API key in the environment (AGENT_API_KEY or OPENAI_API_KEY)"
         ))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -53,7 +53,7 @@ enum Command {
     },
     /// Delete the login at a server
     Logout { name: String },
-    /// Start servers and count their tools
+    /// Start the servers and count their tools
     Test {
         /// Only this server
         name: Option<String>,
@@ -86,7 +86,7 @@ fn server_name(name: &str) -> Result<String, String> {
         && !name.chars().any(|letter| letter.is_control() || visible::is_hidden(letter))
     {
         true => Ok(name.to_owned()),
-        false => Err("a name has at least one character, and none that cannot be seen".to_owned()),
+        false => Err("a name needs at least one character, and no hidden ones".to_owned()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use model::{KeySource, Provider, Secret};
+use model::{KeySource, Provider, Secret, Wire};
 use model_server::script::Script;
 use tokio::net::TcpListener;
 
@@ -20,8 +20,8 @@ pub(crate) struct Arguments {
     /// Record a real session into this script
     #[arg(long, value_name = "FILE", requires = "upstream", conflicts_with = "script")]
     record: Option<PathBuf>,
-    /// The provider to record, as in `https://host/v1`; its key is read from AGENT_API_KEY or
-    /// OPENAI_API_KEY
+    /// The provider to record, as in `https://host/v1`; its key is read from AGENT_API_KEY, or from the
+    /// variable of the provider: OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
     /// The address to listen on; port 0 chooses a free port
@@ -49,8 +49,12 @@ pub(crate) async fn run(
     };
     if let (Some(out), Some(upstream)) = (&arguments.record, &arguments.upstream) {
         let environment = environment()?;
-        let key =
-            ["AGENT_API_KEY", "OPENAI_API_KEY"].iter().find_map(|name| environment.variable(name));
+        let own = match model::wire_of_address(upstream) {
+            Wire::Messages => "ANTHROPIC_API_KEY",
+            Wire::Gemini => "GEMINI_API_KEY",
+            Wire::Responses | Wire::Chat => "OPENAI_API_KEY",
+        };
+        let key = ["AGENT_API_KEY", own].iter().find_map(|name| environment.variable(name));
         let mut provider = Provider::http("upstream", upstream.clone());
         provider.api_key =
             key.map_or(KeySource::NotNeeded, |key| KeySource::Value(Secret::new(key)));
@@ -73,7 +77,7 @@ fn script(name: &str) -> anyhow::Result<Script> {
         return Ok(Script::load(path)?);
     }
     Script::built_in(name).with_context(|| {
-        format!("--script {name}: no such file, and no built-in script of this name")
+        format!("--script {name}: neither a file nor a built-in script has this name")
     })
 }
 

@@ -33,7 +33,7 @@ enum Command {
     Marketplace(marketplaces::Command),
     /// List the plugins of all marketplaces
     List {
-        /// Only those that are installed
+        /// Only installed plugins
         #[arg(long)]
         installed: bool,
         /// Print JSON
@@ -61,7 +61,7 @@ enum Command {
         /// NAME@MARKETPLACE
         plugin: String,
     },
-    /// Install what the marketplaces have now of installed plugins, after showing what changes
+    /// Upgrade installed plugins to the marketplaces' current versions, after showing what changes
     Upgrade {
         /// NAME@MARKETPLACE; all installed plugins when absent
         plugins: Vec<String>,
@@ -277,7 +277,7 @@ async fn upgradable(server: &mut LocalServer) -> anyhow::Result<Vec<String>> {
                 continue;
             }
             let id = visible::line(&plugin.id);
-            eprint(format_args!("agentd: {id} stays as it is: no marketplace offers it"));
+            eprint(format_args!("agentd: {id} was not upgraded: no marketplace offers it"));
         }
     }
     Ok(ids)

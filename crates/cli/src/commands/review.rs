@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// Work in this folder
     #[arg(short = 'C', long, value_name = "DIR")]
     cd: Option<PathBuf>,
-    /// The model to use; by default `review_model`, else the one of threads
+    /// The model to use; by default `review_model`, or else the model of threads
     #[arg(short, long)]
     model: Option<String>,
     /// The provider to use: `default`, `offline`, or one of config.toml

@@ -33,9 +33,9 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Mode {
-    /// No writing, no network
+    /// No writes, no network
     ReadOnly,
-    /// Writing in the working folder and the temporary folders, no network
+    /// Writes in the working folder and the temporary folders, no network
     WorkspaceWrite,
     /// No sandbox
     DangerFullAccess,
@@ -119,6 +119,9 @@ pub(crate) async fn run(
     if let Some(error) = exit.not_executed(&program) {
         eprint(format_args!("agentd: {error}"));
         return Ok(ExitCode::from(NOT_EXECUTABLE));
+    }
+    if let Some(reason) = server::limit_reason(&exit) {
+        eprint(format_args!("agentd: ended at a limit: {reason}"));
     }
     if exit.sandbox_failed {
         return Ok(ExitCode::from(UNAVAILABLE));

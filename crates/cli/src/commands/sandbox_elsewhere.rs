@@ -20,8 +20,8 @@ const UNAVAILABLE: u8 = 125;
 #[allow(clippy::unused_async, reason = "as on other systems")]
 pub(crate) async fn run(arguments: Arguments, _world: Environment) -> anyhow::Result<ExitCode> {
     eprint(format_args!(
-        "agentd: {} is not run: commands can be confined on Linux only; run it there or in a Linux \
-         container",
+        "agentd: {} was not run: commands can be confined only on Linux; run it there or in a \
+         Linux container",
         arguments.command.join(" ".as_ref()).display()
     ));
     Ok(ExitCode::from(UNAVAILABLE))

@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the skills of the working folder, and what is wrong with some
+    /// List the skills of the working folder, and their problems
     List {
         /// Print JSON
         #[arg(long)]
@@ -34,14 +34,14 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Make the folder of a new skill
+    /// Create the folder of a new skill
     New {
-        /// The skill's name, and its folder's
+        /// The name of the skill and its folder
         name: String,
         /// The skill's purpose and when to use it
         #[arg(long, default_value = "Say what the skill does, and when to use it.")]
         description: String,
-        /// The folder to make it in
+        /// The folder to create it in
         #[arg(long, value_name = "FOLDER", default_value = ".")]
         path: PathBuf,
     },

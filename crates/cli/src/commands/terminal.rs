@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::ValueEnum;
 use jsonrpc::Connection;
-use protocol::{OpeningOverrides, SandboxMode};
+use protocol::{OpeningOverrides, SandboxMode, ThreadWorktreeParams};
 use tokio::runtime::Handle;
 use tui::Kept;
 use tui::app::{Environment as TerminalEnvironment, Start, StartThread};
@@ -25,9 +25,21 @@ use crate::environment::Environment;
 pub(crate) struct Arguments {
     /// The first message of a new thread, shown on the terminal
     prompt: Option<String>,
-    /// Go on with the thread of this folder that was used last
+    /// Continue the latest thread of this folder
     #[arg(long = "continue")]
     is_continued: bool,
+    /// Work in a new git worktree, on a branch of this name; without NAME, the first words of the prompt
+    /// name it
+    #[arg(
+        id = "terminal_worktree",
+        long = "worktree",
+        value_name = "NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "is_continued"
+    )]
+    worktree: Option<String>,
     #[command(flatten)]
     options: Options,
 }
@@ -35,10 +47,10 @@ pub(crate) struct Arguments {
 /// `agentd resume` and `agentd fork`.
 #[derive(clap::Args)]
 pub(crate) struct ThreadArguments {
-    /// The thread; without it, `resume` lists them and `fork` takes the one of this folder that was used
+    /// The thread; without it, `resume` shows a list and `fork` uses the latest thread of this
     /// last
     thread_id: Option<String>,
-    /// A message to begin with
+    /// The first message
     prompt: Option<String>,
     #[command(flatten)]
     options: Options,
@@ -57,14 +69,14 @@ struct Options {
     /// The provider to use: `default`, `offline`, or one of config.toml
     #[arg(id = "terminal_model_provider", long = "model-provider", value_name = "ID")]
     model_provider: Option<String>,
-    /// The access of commands
+    /// The sandbox mode of commands
     #[arg(id = "terminal_sandbox", short = 's', long = "sandbox", value_name = "MODE")]
     sandbox: Option<Sandbox>,
     #[command(flatten)]
     connect: ConnectArguments,
 }
 
-/// The access of commands.
+/// The sandbox mode of commands.
 #[derive(Clone, Copy, ValueEnum)]
 enum Sandbox {
     /// Read files
@@ -78,10 +90,11 @@ enum Sandbox {
 impl Arguments {
     /// Returns whether anything was given, which a subcommand does not take.
     pub(crate) fn are_given(&self) -> bool {
-        let Self { prompt, is_continued, options } = self;
+        let Self { prompt, is_continued, worktree, options } = self;
         let Options { cd, model, model_provider, sandbox, connect } = options;
         let options = cd.is_some() || connect.are_given() || sandbox.is_some();
-        prompt.is_some() || *is_continued || options || model.is_some() || model_provider.is_some()
+        let options = options || model.is_some() || model_provider.is_some();
+        prompt.is_some() || *is_continued || worktree.is_some() || options
     }
 
     /// The one word that was given as a message, which is perhaps a subcommand with a mistake.
@@ -96,7 +109,11 @@ pub(crate) async fn run(
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
     let thread = if arguments.is_continued { StartThread::Latest } else { StartThread::New };
-    open(thread, arguments.prompt, arguments.options, environment).await
+    let prompt = arguments.prompt;
+    let named = |name: String| ThreadWorktreeParams::named(Some(&name), prompt.as_deref());
+    let worktree = arguments.worktree.map(named);
+    let start = Start { thread, prompt, worktree, ..Start::default() };
+    open(start, arguments.options, environment).await
 }
 
 /// `agentd resume`.
@@ -105,7 +122,8 @@ pub(crate) async fn resume(
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
     let thread = arguments.thread_id.map_or(StartThread::Choose, StartThread::Resume);
-    open(thread, arguments.prompt, arguments.options, environment).await
+    let start = Start { thread, prompt: arguments.prompt, ..Start::default() };
+    open(start, arguments.options, environment).await
 }
 
 /// `agentd fork`.
@@ -114,23 +132,24 @@ pub(crate) async fn fork(
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
     let thread = arguments.thread_id.map_or(StartThread::ForkLatest, StartThread::Fork);
-    open(thread, arguments.prompt, arguments.options, environment).await
+    let start = Start { thread, prompt: arguments.prompt, ..Start::default() };
+    open(start, arguments.options, environment).await
 }
 
 async fn open(
-    thread: StartThread,
-    prompt: Option<String>,
+    start: Start,
     options: Options,
     mut environment: Environment,
 ) -> anyhow::Result<ExitCode> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let message = "this needs a terminal; for scripts and programs there are `agentd exec` and \
-                       `agentd app-server`, and `agentd --help` lists the rest";
+        let message = "this needs a terminal; scripts use `agentd exec`, programs use `agentd \
+            app-server`, and `agentd --help` lists the rest";
         return Err(Invalid::new(message).into());
     }
     if environment.variable("TERM").is_some_and(|term| term == "dumb") {
-        let message = "TERM is `dumb`: such a terminal moves no cursor, which this program needs. Set TERM to what \
-                       the terminal is, such as xterm-256color, or use `agentd exec`, which only writes lines";
+        let message = "TERM is `dumb`: such a terminal cannot move the cursor, which this program \
+            needs. Set TERM to the type of your terminal, such as xterm-256color, or use `agentd \
+            exec`, which only prints lines";
         return Err(Invalid::new(message).into());
     }
     if let Some(folder) = &options.cd {
@@ -145,7 +164,8 @@ async fn open(
     let kept = Kept::new(&environment.home, &cwd);
     let mut terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
     terminal.started_at = jiff::Timestamp::now().as_second();
-    let start = Start { thread, prompt, overrides: overrides(&options, &environment) };
+    terminal.process_id = std::process::id();
+    let start = Start { overrides: overrides(&options, &environment), ..start };
     let (connector, serving, log, finds) = match options.connect.remote()? {
         Some(remote) => (To::Remote(remote), None, None, None),
         None => {

@@ -41,19 +41,19 @@ enum Command {
 enum ServerCommand {
     /// List threads, the last used first
     List(list::Arguments),
-    /// List the threads whose title or first message has a text
+    /// List the threads whose title or first message contains a text
     Search(list::SearchArguments),
-    /// Show what a thread holds
+    /// Show the contents of a thread
     Show(show::Arguments),
-    /// Put threads away: they are not listed
+    /// Archive threads, which removes them from lists
     Archive(change::Arguments),
-    /// Take threads out of the archive
+    /// Restore threads from the archive
     Unarchive(change::Arguments),
-    /// Give a thread a title
+    /// Set the title of a thread
     Rename(change::RenameArguments),
-    /// Delete threads for good
+    /// Delete threads permanently
     Delete(change::DeleteArguments),
-    /// Undo what the last turns changed in files, and drop these turns
+    /// Undo the file changes of the last turns, and drop these turns
     Undo(undo::Arguments),
 }
 
@@ -68,13 +68,13 @@ enum StoreCommand {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Report what models used and cost
+    /// Report the tokens and the cost of models
     Cost(cost::Arguments),
     /// Import an exported thread, and print its id
     Import {
         /// The file to read [default: standard input]
         file: Option<PathBuf>,
-        /// Give the thread a new id, so that the original can stay
+        /// Give the thread a new id, to keep the original
         #[arg(long)]
         new_id: bool,
     },
@@ -133,7 +133,7 @@ async fn open(dir: &Path, clock: &dyn Clock, ids: &dyn Ids) -> anyhow::Result<St
 async fn export(store: &Store, thread: &str, output: Option<&Path>) -> anyhow::Result<()> {
     let mut out: Box<dyn Write> = match output {
         None => Box::new(output::stdout()),
-        Some(path) if path.exists() => bail!("{} exists: name a new file", path.display()),
+        Some(path) if path.exists() => bail!("{} already exists: name a new file", path.display()),
         Some(path) => Box::new(private(path)?),
     };
     let mut out = BufWriter::new(&mut out);

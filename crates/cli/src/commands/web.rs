@@ -34,8 +34,8 @@ pub(crate) struct Arguments {
     /// Do not open the browser
     #[arg(long)]
     no_open: bool,
-    /// Use the token in this file (absolute; readable by its owner alone) instead of a new one for each start,
-    /// so that open pages come back after a restart
+    /// Use the token in this file (absolute path; readable only by its owner) instead of a new one for each start,
+    /// so that open pages reconnect after a restart
     #[arg(long, value_name = "PATH")]
     token_file: Option<PathBuf>,
 }

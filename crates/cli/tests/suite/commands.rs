@@ -106,14 +106,16 @@ fn rules_are_explained() {
 #[test]
 fn examples_of_the_sandbox_page_hold() {
     let page = include_str!("../../../../docs/sandbox.md");
-    let block = |kind: &str| {
-        let (_, rest) = page.split_once(&format!("```{kind}\n")).unwrap();
-        rest.split_once("```").unwrap().0.to_owned()
+    let block = |heading: &str| {
+        let (_, section) = page.split_once(&format!("\n## {heading}\n")).unwrap();
+        let (_, rest) = section.split_once("\n```").unwrap();
+        let (_, text) = rest.split_once('\n').unwrap();
+        text.split_once("```").unwrap().0.to_owned()
     };
     let env = TestEnvironment::new();
     std::fs::create_dir(env.home().join("rules")).unwrap();
-    std::fs::write(env.home().join("rules/page.rules"), block("text")).unwrap();
-    std::fs::write(env.home().join("config.toml"), block("toml")).unwrap();
+    std::fs::write(env.home().join("rules/page.rules"), block("Rules")).unwrap();
+    std::fs::write(env.home().join("config.toml"), block("The managed network")).unwrap();
     let verdict = stdout(&env.run(&["rules", "check", "cargo test && git push"]));
     assert!(verdict.starts_with("prompt: it needs approval (it talks to the server)"));
     let words = stdout(&env.run(&["rules", "check", "--json", "git", "push", "--force"]));

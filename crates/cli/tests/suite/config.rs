@@ -130,7 +130,7 @@ fn null_removes_a_key_and_a_text_that_looks_like_another_value_is_quoted() {
     let file = || std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     let output = env.run(&["config", "set", "model", "null"]);
     assert!(output.status.success());
-    assert!(stderr(&output).contains("for this text write '\"null\"'"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("for the text write '\"null\"'"), "{}", stderr(&output));
     assert_eq!(file(), "# head\n");
     assert!(env.run(&["config", "set", "model", "\"null\""]).status.success());
     assert_eq!(file(), "# head\nmodel = \"null\"\n");
@@ -141,12 +141,12 @@ fn null_removes_a_key_and_a_text_that_looks_like_another_value_is_quoted() {
         let output = env.run(&["config", "set", "model", typed]);
         assert_eq!(output.status.code(), if hint { Some(2) } else { Some(0) }, "{typed}");
         let said = stderr(&output);
-        let quoted = format!("for a text, quote it: agentd config set model '\"{typed}\"'");
+        let quoted = format!("to set text, quote it: agentd config set model '\"{typed}\"'");
         assert_eq!(said.contains(&quoted), hint, "{typed}: {said}");
     }
     // Where no text is meant, there is no such hint.
     let said = stderr(&env.run(&["config", "set", "sandbox_mode", "true"]));
-    assert!(!said.contains("for a text"), "{said}");
+    assert!(!said.contains("to set text"), "{said}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ const CASES: &[Case<'_>] = &[
     ),
     // One mistake hid another.
     (
-        "model_provider = 'p'\n[model_providers.p]\nwire_api = 'chat'\n",
+        "model_provider = 'p'\n[model_providers.p]\nwire_api = 'soap'\n",
         &["unset", "model_providers.p.wire_api"],
         Some("model_provider = 'p'\n[model_providers.p]\n"),
         "base_url",
@@ -95,7 +95,7 @@ const CASES: &[Case<'_>] = &[
         None,
         "base_url",
     ),
-    ("[model_providers.p]\nwire_api = 'chat'\n", &["set", "model_provider", "p"], None, "wire_api"),
+    ("[model_providers.p]\nwire_api = 'soap'\n", &["set", "model_provider", "p"], None, "wire_api"),
     // Text that is not TOML.
     ("# a\nmodel = 'a'\nmodel = 'b'\n[tui]\n", &["unset", "model"], Some("# a\n[tui]\n"), ""),
     ("model = 'a' # c\nmodel = 'b'\n", &["set", "model", "x"], Some("model = \"x\" # c\n"), ""),

@@ -312,7 +312,7 @@ fn invalid_arguments_of_exec_are_one_error_event_before_a_thread() {
     check(&["-o", "none/last", "hello"], "none");
     check(&["review", ""], "`target.instructions`");
     check(&["review", "--base", " "], "`target.branch`");
-    check(&["review", "--uncommitted"], "is in no git repository");
+    check(&["review", "--uncommitted"], "is not in a git repository");
     // Refused by the parser.
     check(&["--zork", "hello"], "--zork");
     check(&["-s", "zork", "hello"], "zork");
@@ -375,7 +375,7 @@ fn exec_lets_commands_write_in_further_folders() {
     assert!(!file.exists());
     let output = run(&["--sandbox", "read-only", "--add-dir", extra, "touch"]);
     assert!(!file.exists());
-    assert!(stderr(&output).contains("--add-dir changes nothing"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--add-dir has no effect"), "{}", stderr(&output));
     let here = env.work().join("also-here");
     std::fs::remove_file(&here).unwrap();
     let first = run(&["--sandbox", "workspace-write", "--ephemeral", "--add-dir", extra, "touch"]);

@@ -181,7 +181,7 @@ fn each_obstacle_of_a_first_turn_has_its_row_and_the_next_step() {
     has(
         &page,
         &[
-            "ok      provider: `default` at https://api.openai.com/v1; not asked without a key\n",
+            "ok      provider: `default` at https://api.openai.com/v1; not contacted without a key\n",
             "PROBLEM key: there is none for `default`\n        ",
             "AGENT_API_KEY",
             "PROBLEM first turn: it fails: there is no key for the provider `default`\n",

@@ -139,7 +139,7 @@ fn an_answer_that_breaks_its_schema_is_asked_for_once_more() {
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert_eq!(stdout(&output), format!("{}\n", answers[1]));
         assert_eq!(std::fs::read_to_string(env.work().join("answer")).unwrap(), answers[1]);
-        assert_eq!(text.contains("also not when asked again"), code == 4, "{text}");
+        assert_eq!(text.contains("even after a second request"), code == 4, "{text}");
     };
     check([r#"{"n":"x"}"#, r#"{"n":1}"#], "at /n: \"x\" is not of type", 0);
     check(["One.", r#"{"n":1}"#], "it is not JSON", 0);
@@ -208,7 +208,7 @@ fn invalid_arguments_have_exit_code_2() {
     check(&["--add-dir", "nowhere", "hello"], "--add-dir: cannot use");
     check(&["--add-dir", "file", "hello"], "file is not a folder");
     check(&["--output-schema", "none.json", "hello"], "none.json: No such file");
-    check(&["--ephemeral", "resume", "none", "hello"], "is stored already");
+    check(&["--ephemeral", "resume", "none", "hello"], "is already stored");
     check(&["-c", r#"sandbox_mode="zork""#, "hello"], "sandbox_mode");
     check(&["--enable", "zork", "hello"], "zork");
     check(&["-o", "none/last", "hello"], "cannot use the folder");

@@ -77,7 +77,7 @@ fn a_first_day_from_the_first_start_to_the_next_morning() {
 
     // An approval is refused with words, which the model follows.
     terminal.expect("Change value.txt?");
-    terminal.press_until("s", "Enter sends it");
+    terminal.press_until("s", "Enter sends,");
     terminal.enter("write mended instead");
     terminal.expect("Change value.txt?");
     assert_eq!(value(), "broken\n");

@@ -310,11 +310,7 @@ fn init_writes_what_a_gateway_begins_with() {
     assert_eq!(nameless.status.code(), Some(2), "{}", stderr(&nameless));
     let again = run(&["new/place"]);
     assert_eq!(again.status.code(), Some(2));
-    assert!(
-        stderr(&again).contains("new/place/gateway.toml is there already"),
-        "{}",
-        stderr(&again)
-    );
+    assert!(stderr(&again).contains("new/place/gateway.toml already exists"), "{}", stderr(&again));
     let output = run(&["other", "--upstream", "https://m.test/v1", "--env-key", "MODELS_KEY"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let other = env.work().join("other/gateway.toml");

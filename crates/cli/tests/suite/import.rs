@@ -67,7 +67,7 @@ fn everything_is_shown_and_imported_on_consent_only() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
         (stdout(&output), stderr(&output))
     };
-    assert!(run(&[], 0).1.contains("nothing that is still to be imported"));
+    assert!(run(&[], 0).1.contains("nothing left to import"));
     fill(&env);
     let (shown, _) = run(&["--dry-run"], 0);
     for part in ["- files: runs \"mcp-files\", with KEY", "- pdf:", "check", "sha256:"] {
@@ -85,7 +85,7 @@ fn everything_is_shown_and_imported_on_consent_only() {
     for part in ["[mcp_servers.files", "s3cret", "developer_instructions", "reviewer"] {
         assert!(config.contains(part), "{part} in {config}");
     }
-    assert!(run(&[], 0).1.contains("nothing that is still to be imported"));
+    assert!(run(&[], 0).1.contains("nothing left to import"));
     for (command, decision) in [("git push x --force", "forbidden"), ("git fetch x", "allow")] {
         let checked = env.run(&["rules", "check", "--json", command]);
         let checked: Value = serde_json::from_str(&stdout(&checked)).unwrap();

@@ -131,7 +131,7 @@ fn invalid_credential_options_are_refused() {
             1,
             "either",
         ),
-        (format!("{web} --ws-token-file {token}"), 1, "--ws-token-file belongs to `--ws-auth capa"),
+        (format!("{web} --ws-token-file {token}"), 1, "--ws-token-file needs `--ws-auth capa"),
         (
             format!("{web} --metrics-token-file relative"),
             1,
@@ -141,36 +141,24 @@ fn invalid_credential_options_are_refused() {
         (
             format!("{web} {capability} --ws-token-file {token} --metrics-token-file {token}"),
             1,
-            "it has the token of the clients",
+            "the file contains the clients' token",
         ),
-        (format!("{web} --ws-token-sha256 {hash}"), 1, "--ws-token-sha256 belongs to `--ws-auth"),
-        (
-            format!("{web} --ws-auth none --ws-token-file {token}"),
-            1,
-            "belongs to `--ws-auth capabil",
-        ),
-        (format!("{web} {signed} --ws-token-file {token}"), 1, "--ws-token-file belongs to"),
+        (format!("{web} --ws-token-sha256 {hash}"), 1, "--ws-token-sha256 needs `--ws-auth"),
+        (format!("{web} --ws-auth none --ws-token-file {token}"), 1, "needs `--ws-auth capabil"),
+        (format!("{web} {signed} --ws-token-file {token}"), 1, "--ws-token-file needs"),
         (
             format!("{web} {signed}"),
             1,
             "--ws-auth signed-bearer-token: give --ws-shared-secret-file",
         ),
-        (
-            format!("{web} --ws-shared-secret-file {token}"),
-            1,
-            "belongs to `--ws-auth signed-bearer",
-        ),
-        (
-            format!("{web} --ws-issuer a"),
-            1,
-            "--ws-issuer belongs to `--ws-auth signed-bearer-token`",
-        ),
+        (format!("{web} --ws-shared-secret-file {token}"), 1, "needs `--ws-auth signed-bearer"),
+        (format!("{web} --ws-issuer a"), 1, "--ws-issuer needs `--ws-auth signed-bearer-token`"),
         (
             format!("{web} {capability} --ws-token-sha256 {hash} --ws-audience a"),
             1,
             "--ws-audience",
         ),
-        (format!("{web} --ws-max-clock-skew-seconds 1"), 1, "--ws-max-clock-skew-seconds belongs"),
+        (format!("{web} --ws-max-clock-skew-seconds 1"), 1, "--ws-max-clock-skew-seconds needs"),
         (format!("{web} --ws-max-clock-skew-seconds -1"), 2, "unexpected argument"),
         (
             format!("{web} {capability} --ws-token-sha256 {}", &hash[1..]),

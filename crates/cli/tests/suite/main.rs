@@ -57,3 +57,4 @@ mod termination;
 mod threads;
 #[cfg(unix)]
 mod web;
+mod worktree;

@@ -42,7 +42,7 @@ fn servers_are_added_listed_tested_and_removed() {
     run(&["remove", "two"], 0);
     assert!(run(&["remove", "two"], 1).1.contains("no MCP server `two`"));
     for unseen in ["", "a\nb", "a\u{202e}b"] {
-        assert!(run(&["add", unseen, "--", "sh"], 2).1.contains("none that cannot be seen"));
+        assert!(run(&["add", unseen, "--", "sh"], 2).1.contains("no hidden ones"));
     }
     assert_eq!(run(&["test"], 0).0, "one  ok, 1 tools\n");
     assert!(run(&["login", "one"], 2).1.contains("only servers with `url` have logins"));

@@ -296,10 +296,10 @@ fn two_terminals_follow_one_thread_and_one_answer_is_enough() {
     }
     let (mut first, before) = Terminal::open(&env, &["--connect", &address, "make it"]);
     first.expect("echo made");
-    first.expect("Yes, this once");
+    first.expect("Yes, once");
     let (mut second, other_before) = Terminal::open(&env, &["--connect", &address, "--continue"]);
     second.expect("echo made");
-    second.expect("Yes, this once");
+    second.expect("Yes, once");
     second.press_until("y", "The end.");
     first.expect("answered elsewhere");
     first.expect("The end.");
@@ -319,7 +319,7 @@ fn without_a_terminal_there_is_a_hint() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("this needs a terminal") && error.contains("agentd exec"), "{error}");
     let output = env.agentd(&["exce"]).stdin(Stdio::null()).output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is it `agentd exec`?"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("did you mean `agentd exec`?"));
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn a_panic_leaves_the_terminal_as_it_was_and_says_where_the_log_is() {
     failing.args(["--ignored", "--exact", name, "--nocapture"]).env(FAILING, env.home());
     failing.current_dir(env.work());
     let (mut terminal, before) = Terminal::run(failing);
-    terminal.expect("connecting again");
+    terminal.expect("reconnecting");
     terminal.paste("not sent yet");
     terminal.expect("not sent yet");
     std::fs::write(env.home().join("fail"), "").unwrap();

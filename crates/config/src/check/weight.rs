@@ -17,16 +17,18 @@ pub(crate) const PERMISSION_KEYS: [&str; 6] = [
 
 /// Other keys, with all below them, without whose value more would be permitted, or the conversation
 /// would be sent elsewhere. `*` stands for any name.
-const NEVER_LEFT_OUT: [&str; 9] = [
+const NEVER_LEFT_OUT: [&str; 11] = [
     "agents.max_total_seconds",
     "agents.max_total_tokens",
     "apps",
+    "command_limits",
     "default_provider_base_url",
     "forced_hosted_workspace_id",
     "forced_login_method",
     "model_provider",
     "profile",
     "shell_environment_policy",
+    "thread_limits",
 ];
 /// A list that is longer for each value that is left out.
 const RESTRICTING_LIST: &str = "tools.web_search.allowed_domains";

@@ -238,9 +238,8 @@ impl PendingEdit<'_> {
                 (Some(n), _) => n.into(),
                 (None, Some(n)) if n.is_finite() && n.abs() < 1e300 && !is_whole(value) => n.into(),
                 _ => {
-                    return Err(
-                        self.refused("the number is no signed 64-bit integer; use a smaller one")
-                    );
+                    return Err(self
+                        .refused("the number is not a signed 64-bit integer; use a smaller one"));
                 }
             },
             Json::String(text) => text.as_str().into(),

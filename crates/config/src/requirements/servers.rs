@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Requirements, described};
+use super::Requirements;
+use super::replacing::described;
 use crate::error::{Error, Warning, WarningKind};
 use crate::key_path::join;
 use crate::origin::Origin;

@@ -111,8 +111,8 @@ options! {
         /// Use of the alternate screen, which has no history, by the terminal interface: only with
         /// `always`.
         alternate_screen: AlternateScreen = AlternateScreen::Auto, USER, Effect::Active;
-        /// Show things in the terminal interface that change by time alone: the elapsed seconds and
-        /// the mark of a running turn. `false` is the mode for screen readers.
+        /// Animations of the terminal interface: the elapsed time and the activity mark of a running
+        /// turn. `false` is the mode for screen readers.
         animations: bool = true, USER, Effect::Active;
         /// The way to notify while the terminal does not have the focus.
         notification_method: NotificationMethod = NotificationMethod::Auto, USER, Effect::Active;

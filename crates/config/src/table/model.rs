@@ -49,7 +49,17 @@ choices! {
 }
 choices! {
     /// `model_providers.<id>.wire_api`.
-    WireApi { Responses = "responses" }
+    WireApi {
+        Responses = "responses",
+        /// Anthropic's Messages.
+        Messages = "messages",
+        /// Chat Completions.
+        Chat = "chat",
+        /// Gemini's `generateContent`.
+        Gemini = "gemini",
+        /// The one of the address, where that is known; `responses` elsewhere.
+        Auto = "auto",
+    }
 }
 choices! {
     /// `model_providers.<id>.tool_types`: a type of tool other than a function.
@@ -103,7 +113,8 @@ options! {
         /// The provider takes one system message, at the beginning of a request: the chat templates of many model
         /// servers do.
         one_system_message: bool = false, ANY, Effect::Active;
-        /// The protocol that the provider speaks.
+        /// The protocol that the provider speaks. With any but `responses`, requests and answers are
+        /// translated.
         wire_api: WireApi = WireApi::Responses, ANY, Effect::Active;
         /// TLS certificates, beyond those that `AGENT_CA_CERTIFICATE` and `SSL_CERT_FILE` name.
         tls: ProviderTls, ANY, Effect::Group;

@@ -9,7 +9,7 @@ use super::sandbox::{ApprovalsReviewer, SandboxMode};
 use super::tools::WebSearch;
 use crate::error::Error;
 use crate::kind::scope::ANY;
-use crate::kind::{Effect, Kind, ReadContext, Setting, unexpected_value};
+use crate::kind::{Effect, Kind, ReadContext, Setting, Whole, unexpected_value};
 use crate::options::{choices, options};
 use crate::value::Node;
 
@@ -39,6 +39,8 @@ options! {
         allowed_sandbox_modes: Option<Vec<SandboxMode>>, ANY, Effect::Active;
         /// The values that `web_search` may have; `disabled` is always allowed.
         allowed_web_search_modes: Option<Vec<WebSearch>>, ANY, Effect::Active;
+        /// The highest limits that a command may have.
+        command_limits: RequiredCommandLimits, ANY, Effect::Group;
         /// Features that must be on (`true`) or off (`false`), by their names in `[features]`.
         features: BTreeMap<String, bool>, ANY, Effect::Active;
         /// Hooks of the administrator, by event, in the form of `hooks.json`. They run without a sandbox,
@@ -50,6 +52,40 @@ options! {
         plugins: AllowedPlugins, ANY, Effect::Group;
         /// Command rules that apply in addition to those of `.rules` files.
         rules: Rules, ANY, Effect::Group;
+        /// The highest limits that the commands of a thread may have together.
+        thread_limits: RequiredThreadLimits, ANY, Effect::Group;
+    }
+}
+/// The highest value of a limit.
+type Ceiling = Whole<1, { 1 << 40 }>;
+options! {
+    /// `command_limits`: the highest values of the keys of the same names.
+    pub struct RequiredCommandLimits {
+        /// Highest value of `command_limits.memory_mib`: MiB of memory and swap of a command.
+        memory_mib: Option<Ceiling>, ANY, Effect::Active;
+        /// Highest value of `command_limits.processes`: processes and threads of a command.
+        processes: Option<Ceiling>, ANY, Effect::Active;
+        /// Highest value of `command_limits.cpu_seconds`: seconds of processor time of a command.
+        cpu_seconds: Option<Ceiling>, ANY, Effect::Active;
+        /// Highest value of `command_limits.disk_written_mib`: MiB that a command writes to disk.
+        disk_written_mib: Option<Ceiling>, ANY, Effect::Active;
+        /// Highest value of `command_limits.file_mib`: MiB of a file that a command writes.
+        file_mib: Option<Ceiling>, ANY, Effect::Active;
+        /// Highest value of `command_limits.output_mib`: MiB that a command prints.
+        output_mib: Option<Ceiling>, ANY, Effect::Active;
+    }
+}
+options! {
+    /// `thread_limits`: the highest values of the keys of the same names.
+    pub struct RequiredThreadLimits {
+        /// Highest value of `thread_limits.memory_mib`: MiB of memory and swap of a thread's running commands.
+        memory_mib: Option<Ceiling>, ANY, Effect::Active;
+        /// Highest value of `thread_limits.processes`: processes and threads of a thread's running commands.
+        processes: Option<Ceiling>, ANY, Effect::Active;
+        /// Highest value of `thread_limits.cpu_seconds`: seconds of processor time of all commands of a thread.
+        cpu_seconds: Option<Ceiling>, ANY, Effect::Active;
+        /// Highest value of `thread_limits.disk_written_mib`: MiB that all commands of a thread write to disk.
+        disk_written_mib: Option<Ceiling>, ANY, Effect::Active;
     }
 }
 options! {

@@ -17,8 +17,8 @@ use super::model::{
 use super::otel::Otel;
 use super::parts::WINDOWS;
 use super::sandbox::{
-    ApprovalPolicy, ApprovalsReviewer, Permissions, SandboxMode, ShellEnvironmentPolicy, Windows,
-    WorkspaceWrite,
+    ApprovalPolicy, ApprovalsReviewer, CommandLimits, Permissions, SandboxMode,
+    ShellEnvironmentPolicy, ThreadLimits, Windows, WorkspaceWrite,
 };
 use super::tools::{
     Agents, Apps, Hooks, McpServer, PluginSwitch, Port, Project, Skills, Tools, WebSearch,
@@ -46,6 +46,10 @@ options! {
         sandbox_mode: SandboxMode = SandboxMode::ReadOnly, ANY | PINNABLE, Effect::Active;
         /// Permissions of `workspace-write` beyond the working folder.
         sandbox_workspace_write: WorkspaceWrite, ANY, Effect::Group;
+        /// Limits of a command. The specification has no such keys.
+        command_limits: CommandLimits, ANY, Effect::Group;
+        /// Limits of all commands of a thread together. The specification has no such keys.
+        thread_limits: ThreadLimits, ANY, Effect::Group;
         /// The permission profile of sandboxed commands, a name below `permissions`. It replaces
         /// `sandbox_mode`.
         default_permissions: Option<String>, ANY, Effect::Active;
@@ -189,6 +193,9 @@ options! {
         log_dir: Option<PathBuf>, USER | RESTART, Effect::Active;
         /// Folder of the thread database; by default the agent's home.
         sqlite_home: Option<PathBuf>, USER | RESTART, Effect::Active;
+        /// Folder of the git worktrees of threads; by default `agentd/worktrees` in `$XDG_DATA_HOME`, or in
+        /// `~/.local/share`.
+        worktrees_dir: Option<PathBuf>, USER, Effect::Active;
         /// A program and its arguments, run after each turn with a JSON payload as its last
         /// argument.
         notify: Vec<String>, ANY, Effect::Active;

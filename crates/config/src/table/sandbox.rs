@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::parts::WINDOWS;
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE};
-use crate::kind::{Effect, Kind, ReadContext, Setting, unexpected_value};
+use crate::kind::{Effect, Kind, ReadContext, Setting, Whole, unexpected_value};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -155,6 +155,47 @@ options! {
         exclude_slash_tmp: bool = false, ANY, Effect::Active;
         /// The folder that `$TMPDIR` names is not writable.
         exclude_tmpdir_env_var: bool = false, ANY, Effect::Active;
+    }
+}
+
+/// A number of MiB; 0: no limit.
+pub type Mebibytes = Whole<0, { 1 << 40 }>;
+/// A number of processes; 0: no limit.
+pub type Processes = Whole<0, 4_194_304>;
+/// Seconds on processors; 0: no limit.
+pub type CpuSeconds = Whole<0, 31_536_000>;
+
+options! {
+    /// `command_limits`: what a command may use, together with all processes that it starts.
+    pub struct CommandLimits {
+        /// Memory and swap in MiB; 0: no limit. The default is three quarters of the memory of the machine, or of the
+        /// container that the server runs in.
+        memory_mib: Option<Mebibytes>, ANY | PINNABLE, Effect::Active;
+        /// Processes and their threads at a time; 0: no limit.
+        processes: Processes = Whole::new(4_096), ANY | PINNABLE, Effect::Active;
+        /// Time on processors in seconds; 0: no limit.
+        cpu_seconds: CpuSeconds = Whole::new(0), ANY | PINNABLE, Effect::Active;
+        /// MiB written to disk; 0: no limit.
+        disk_written_mib: Mebibytes = Whole::new(65_536), ANY | PINNABLE, Effect::Active;
+        /// Largest size in MiB of a file that the command writes; 0: no limit.
+        file_mib: Mebibytes = Whole::new(32_768), ANY | PINNABLE, Effect::Active;
+        /// MiB that the command prints; 0: no limit. What the model and clients get is shortened in any case.
+        output_mib: Mebibytes = Whole::new(0), ANY | PINNABLE, Effect::Active;
+        /// Added to the niceness of commands, so that the server and other programs go first.
+        nice: Whole<0, 19> = Whole::new(5), ANY, Effect::Active;
+    }
+}
+options! {
+    /// `thread_limits`: what all commands of a thread may use together. The one that uses the most is ended.
+    pub struct ThreadLimits {
+        /// Memory and swap in MiB of the commands that run; 0: no limit. The default is that of a command.
+        memory_mib: Option<Mebibytes>, ANY | PINNABLE, Effect::Active;
+        /// Processes and threads of the commands that run; 0: no limit.
+        processes: Processes = Whole::new(8_192), ANY | PINNABLE, Effect::Active;
+        /// Time on processors in seconds, of all commands since the thread was loaded; 0: no limit.
+        cpu_seconds: CpuSeconds = Whole::new(0), ANY | PINNABLE, Effect::Active;
+        /// MiB written to disk by all commands since the thread was loaded; 0: no limit.
+        disk_written_mib: Mebibytes = Whole::new(0), ANY | PINNABLE, Effect::Active;
     }
 }
 

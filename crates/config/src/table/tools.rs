@@ -11,7 +11,7 @@ use crate::kind::{
     Country, Effect, Host, Kind, Nickname, ReadContext, Setting, TimeZone, Url, Whole,
 };
 use crate::options::{choices, options};
-use crate::table::{Milliseconds, Seconds};
+use crate::table::{Milliseconds, SandboxMode, Seconds};
 use crate::value::{Node, Value};
 
 choices! {
@@ -265,6 +265,11 @@ options! {
         env: BTreeMap<String, String>, ANY, Effect::Active;
         /// Variables of the agent's environment to pass on to it.
         env_vars: Vec<String>, ANY, Effect::Active;
+        /// Confines the program: with `read-only` it writes nothing, with `workspace-write` only in its
+        /// working folder and the temporary folders. It can read every file of the user.
+        sandbox: SandboxMode = SandboxMode::DangerFullAccess, ANY, Effect::Active;
+        /// Lets a confined program reach the network.
+        sandbox_network: bool = false, ANY, Effect::Active;
         /// Address of a server over HTTP.
         url: Option<Url>, ANY | PINNABLE, Effect::Active;
         /// Environment variable with its bearer token.

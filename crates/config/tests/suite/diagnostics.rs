@@ -26,10 +26,7 @@ fn errors_name_file_position_key_and_expected_value() {
             "[model_providers.x]\nbase_url = 1",
             ":2:12: `model_providers.x.base_url` must be a string with an address",
         ),
-        (
-            "[model_providers.x]\nwire_api = \"chat\"",
-            "must be \"responses\", found the string \"chat\"",
-        ),
+        ("[model_providers.x]\nwire_api = \"soap\"", "found the string \"soap\""),
         ("[model_providers.x]\nrequest_max_retries = 101", "from 0 to 100, found the number 101"),
         ("model_context_window = -1", "a whole number from 0 to 1000000000, found the number -1"),
         ("model_context_window = 1.5", "`1.5` is understood as the number 1; write that"),

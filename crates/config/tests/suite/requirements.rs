@@ -146,7 +146,7 @@ fn invalid_requirements_are_errors() {
         ),
         (
             "allowed_sandbox_mode = [\"read-only\"]",
-            "would limit nothing; did you mean `allowed_sandbox_modes`?",
+            "would have no effect; did you mean `allowed_sandbox_modes`?",
         ),
         ("allowed_sandbox_modes = [\"none\"]", "`allowed_sandbox_modes.0` must be one of"),
         ("features.shel_tool = true", "did you mean `shell_tool`?"),
@@ -286,4 +286,60 @@ fn an_entry_of_a_project_or_a_client_is_not_trusted() {
     );
     home.thread = serde_json::json!({});
     assert_eq!(home.config().untrusted_servers, ["a".to_owned(), "c".to_owned()].into());
+}
+
+// Effect of requirement `command_limits.memory_mib`, `command_limits.processes`, `command_limits.cpu_seconds`.
+// Effect of requirement `command_limits.disk_written_mib`, `command_limits.file_mib`, `command_limits.output_mib`.
+// Effect of requirement `thread_limits.memory_mib`, `thread_limits.processes`, `thread_limits.cpu_seconds`.
+// Effect of requirement `thread_limits.disk_written_mib`.
+#[test]
+fn limits_of_commands() {
+    for (table, key, default) in [
+        ("command_limits", "memory_mib", None),
+        ("command_limits", "processes", Some(4_096)),
+        ("command_limits", "cpu_seconds", Some(0)),
+        ("command_limits", "disk_written_mib", Some(65_536)),
+        ("command_limits", "file_mib", Some(32_768)),
+        ("command_limits", "output_mib", Some(0)),
+        ("thread_limits", "memory_mib", None),
+        ("thread_limits", "processes", Some(8_192)),
+        ("thread_limits", "cpu_seconds", Some(0)),
+        ("thread_limits", "disk_written_mib", Some(0)),
+    ] {
+        let rule = format!("[{table}]\n{key} = 100\n");
+        let value = |home: &TestHome| limit(&home.config(), table, key);
+        for (written, expected) in [(0, 100), (101, 100), (100, 100), (7, 7)] {
+            let set = home(&rule, &format!("[{table}]\n{key} = {written}\n"));
+            assert_eq!(value(&set), Some(expected), "{table}.{key} = {written}");
+            assert_eq!(set.warnings().len(), usize::from(expected != written), "{key} = {written}");
+        }
+        let unset = home(&rule, "");
+        assert_eq!(value(&unset), default.map(|_| 100), "{table}.{key}");
+        assert!(unset.warnings().is_empty(), "{:?}", unset.warnings());
+        assert_eq!(unset.config().requirements.ceiling(&format!("{table}.{key}")), Some(100));
+        let free = home("", &format!("[{table}]\n{key} = 5000\n"));
+        assert_eq!(value(&free), Some(5_000));
+        assert_eq!(value(&home("", "")), default, "{table}.{key}");
+        // The lowest of all files.
+        let both = home(&rule, "");
+        both.write("me/.agent/requirements.toml", &format!("[{table}]\n{key} = 50\n"));
+        assert_eq!(both.config().requirements.ceiling(&format!("{table}.{key}")), Some(50));
+    }
+}
+
+fn limit(config: &config::Config, table: &str, key: &str) -> Option<u64> {
+    let (command, thread) = (&config.command_limits, &config.thread_limits);
+    match (table, key) {
+        ("command_limits", "memory_mib") => command.memory_mib.map(|limit| *limit),
+        ("command_limits", "processes") => Some(*command.processes),
+        ("command_limits", "cpu_seconds") => Some(*command.cpu_seconds),
+        ("command_limits", "disk_written_mib") => Some(*command.disk_written_mib),
+        ("command_limits", "file_mib") => Some(*command.file_mib),
+        ("command_limits", "output_mib") => Some(*command.output_mib),
+        ("thread_limits", "memory_mib") => thread.memory_mib.map(|limit| *limit),
+        ("thread_limits", "processes") => Some(*thread.processes),
+        ("thread_limits", "cpu_seconds") => Some(*thread.cpu_seconds),
+        ("thread_limits", "disk_written_mib") => Some(*thread.disk_written_mib),
+        _ => panic!("{table}.{key}"),
+    }
 }

@@ -43,8 +43,13 @@ const DECISIVE: [&str; 13] = [
     "profile",
     "sandbox_mode",
 ];
-const DECISIVE_TABLES: [&str; 3] =
-    ["sandbox_workspace_write", "shell_environment_policy", "tools.web_search.allowed_domains"];
+const DECISIVE_TABLES: [&str; 5] = [
+    "command_limits",
+    "sandbox_workspace_write",
+    "shell_environment_policy",
+    "thread_limits",
+    "tools.web_search.allowed_domains",
+];
 
 fn is_decisive(key: &str) -> bool {
     DECISIVE.iter().chain(&DECISIVE_TABLES).any(|decisive| {

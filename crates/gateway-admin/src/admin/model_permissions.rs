@@ -118,7 +118,7 @@ async fn change_key(
 /// The member `model_permissions` of a new key.
 ///
 /// # Errors
-/// 400 for one that is no object, or not valid.
+/// 400 for one that is not an object, or not valid.
 pub(super) fn member(
     settings: &Settings,
     fields: &mut Fields,

@@ -68,6 +68,8 @@ pub(super) struct Server {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Upstream {
+    /// Read by `wire.rs`: a name, or a list of them.
+    pub(super) wire: Option<toml::Value>,
     pub(super) base_url: Option<String>,
     pub(super) base_urls: BTreeMap<String, String>,
     pub(super) env_key: Option<String>,
@@ -94,6 +96,7 @@ pub(super) struct Upstream {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Backend {
+    pub(super) wire: Option<toml::Value>,
     pub(super) name: Option<String>,
     pub(super) base_url: Option<String>,
     pub(super) base_urls: BTreeMap<String, String>,

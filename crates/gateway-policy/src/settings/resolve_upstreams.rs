@@ -11,7 +11,7 @@ use super::address::base;
 use super::context::LoadContext;
 use super::error::Fault;
 use super::upstreams::{Backend, BackendNetwork, HealthCheck, KeySource, Upstream, is_sendable};
-use super::wire::{self, KeyHeader};
+use super::wire::{self, KeyHeader, Wires};
 use super::{Secret, file};
 
 /// Most backends of an upstream.
@@ -91,6 +91,7 @@ impl file::Upstream {
     /// The settings of backends that have none of their own.
     fn shared(&self) -> file::Backend {
         file::Backend {
+            wire: self.wire.clone(),
             env_key: self.env_key.clone(),
             env_keys: self.env_keys.clone(),
             key_file: self.key_file.clone(),
@@ -191,11 +192,16 @@ impl Common<'_> {
         let Some(base_url) = &own.base_url else {
             return Err(Fault::new(at, "has no `base_url`; set it, such as https://host/v1"));
         };
-        let address = base(base_url, &[at, &["base_url"]].concat())?;
+        let wires = self.wires(own, shared, at)?;
+        let base_at = |url: &str, key: &[&str]| {
+            let base = base(url, key)?;
+            wire::check_version(&wires, &base, key).map(|()| base)
+        };
+        let address = base_at(base_url, &[at, &["base_url"]].concat())?;
         let mut regions = Vec::new();
         for (region, url) in &own.base_urls {
             let key = [at, &["base_urls", region]].concat();
-            regions.push((region.to_lowercase().into(), base(url, &key)?));
+            regions.push((region.to_lowercase().into(), base_at(url, &key)?));
         }
         // An error is shown where the setting stands.
         let inherits = !own.names_keys();
@@ -223,7 +229,8 @@ impl Common<'_> {
             id: hasher.finish(),
             regions,
             keys,
-            key_header: self.key_header(own, shared, at)?,
+            key_header: self.key_header(own, shared, &wires, at)?,
+            wires,
             weight: number(own.weight, 1, 1, MAX_WEIGHT, "weight")?,
             priority: number(own.priority, 0, 0, MAX_PRIORITY, "priority")?,
             max_concurrency,
@@ -239,17 +246,30 @@ impl Common<'_> {
         })
     }
 
-    fn key_header(
+    fn wires(
         &self,
         own: &file::Backend,
         shared: &file::Backend,
         at: &[&str],
+    ) -> Result<Wires, Fault> {
+        match &own.wire {
+            Some(named) => wire::wires(Some(named), &[at, &["wire"]].concat()),
+            None => wire::wires(shared.wire.as_ref(), &["upstreams", self.upstream, "wire"]),
+        }
+    }
+
+    fn key_header(
+        &self,
+        own: &file::Backend,
+        shared: &file::Backend,
+        wires: &Wires,
+        at: &[&str],
     ) -> Result<KeyHeader, Fault> {
         match &own.key_header {
-            Some(named) => wire::key_header(Some(named), &[at, &["key_header"]].concat()),
+            Some(named) => wire::key_header(Some(named), wires, &[at, &["key_header"]].concat()),
             None => {
                 let key = ["upstreams", self.upstream, "key_header"];
-                wire::key_header(shared.key_header.as_deref(), &key)
+                wire::key_header(shared.key_header.as_deref(), wires, &key)
             }
         }
     }

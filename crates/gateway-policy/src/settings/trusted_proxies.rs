@@ -55,7 +55,7 @@ impl TrustedProxies {
         let entries = lines.iter().rev().flat_map(|line| line.as_bytes().rsplit(|b| *b == b','));
         let mut nearest = peer;
         for entry in entries.take(MAX_HOPS) {
-            // What is no address was not written by a proxy of ours: nothing before it can be believed.
+            // What is not an address was not written by a proxy of ours: nothing before it can be believed.
             let Some(address) = address(entry) else { return nearest };
             nearest = address;
             if !self.trusts(address) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use files::{SecretFile, read_secret};
 use http_client::{Network, TlsFiles};
 
-use super::wire::{DropMembers, KeyHeader};
+use super::wire::{DropMembers, KeyHeader, Wires};
 use super::{Base, Secret};
 
 /// An upstream.
@@ -37,6 +37,8 @@ pub struct Backend {
     pub label: Box<str>,
     /// A number for its name and address: what is known of its health belongs to this.
     pub id: u64,
+    /// The wires that it speaks; requests of others are translated.
+    pub wires: Wires,
     /// `https://host/v1`, without a trailing slash.
     pub base: Base,
     /// The bases of its regions.

@@ -1,7 +1,41 @@
-//! `[upstreams.X] key_header` and `drop_members`: how requests to an upstream differ from those of
+//! `[upstreams.X] wire`, `key_header` and `drop_members`: how requests to an upstream differ from those of
 //! clients.
 
+use ::wire::Wire;
+
+use super::Base;
 use super::error::Fault;
+
+/// The wires that a backend speaks, the preferred one first. Without a setting a backend gets requests of OpenAI's and
+/// Anthropic's wires as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wires(Vec<Wire>);
+
+impl Wires {
+    /// Returns whether requests of this wire pass as they are.
+    #[must_use]
+    pub fn contains(&self, wire: Wire) -> bool {
+        self.0.contains(&wire)
+    }
+
+    /// The wire in which a request is sent that came in `wire`: the same one, or the preferred one.
+    #[must_use]
+    pub fn for_request(&self, wire: Wire) -> Wire {
+        if self.contains(wire) { wire } else { self.0[0] }
+    }
+
+    /// Returns whether it has OpenAI's other interfaces, such as embeddings.
+    #[must_use]
+    pub fn is_openai(&self) -> bool {
+        self.contains(Wire::Responses) || self.contains(Wire::Chat)
+    }
+}
+
+impl Default for Wires {
+    fn default() -> Self {
+        Self(vec![Wire::Responses, Wire::Chat, Wire::Messages])
+    }
+}
 
 /// The header in which an upstream gets its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +47,8 @@ pub enum KeyHeader {
     XApiKey,
     /// `api-key`.
     ApiKey,
+    /// `x-goog-api-key`.
+    XGoogApiKey,
 }
 
 /// The members of a body that are removed before it is sent to an upstream.
@@ -93,13 +129,64 @@ impl Default for DropMembers {
     }
 }
 
-pub(super) fn key_header(name: Option<&str>, key: &[&str]) -> Result<KeyHeader, Fault> {
-    match name.map(str::to_ascii_lowercase).as_deref() {
-        None | Some("authorization") => Ok(KeyHeader::Authorization),
-        Some("x-api-key") => Ok(KeyHeader::XApiKey),
-        Some("api-key") => Ok(KeyHeader::ApiKey),
-        Some(_) => Err(Fault::new(key, "must be authorization, x-api-key or api-key")),
+/// The header of a key: the named one, or that of the preferred wire.
+pub(super) fn key_header(
+    name: Option<&str>,
+    wires: &Wires,
+    key: &[&str],
+) -> Result<KeyHeader, Fault> {
+    let Some(name) = name else {
+        return Ok(match wires.0[0] {
+            Wire::Responses | Wire::Chat => KeyHeader::Authorization,
+            Wire::Messages => KeyHeader::XApiKey,
+            Wire::Gemini => KeyHeader::XGoogApiKey,
+        });
+    };
+    match name.to_ascii_lowercase().as_str() {
+        "authorization" => Ok(KeyHeader::Authorization),
+        "x-api-key" => Ok(KeyHeader::XApiKey),
+        "api-key" => Ok(KeyHeader::ApiKey),
+        "x-goog-api-key" => Ok(KeyHeader::XGoogApiKey),
+        _ => Err(Fault::new(key, "must be authorization, x-api-key, api-key or x-goog-api-key")),
     }
+}
+
+/// The wires of a backend: one name, or a list.
+pub(super) fn wires(value: Option<&toml::Value>, key: &[&str]) -> Result<Wires, Fault> {
+    let Some(value) = value else { return Ok(Wires::default()) };
+    let one = std::slice::from_ref(value);
+    let names = value.as_array().map_or(one, Vec::as_slice);
+    let mut wires = Vec::new();
+    for name in names {
+        let wire = name.as_str().and_then(Wire::from_name).ok_or_else(|| {
+            let shown = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+            let message = format!(
+                "`{shown}` is not a wire: responses, chat, messages and gemini are, one of them or a list"
+            );
+            Fault::new(key, message)
+        })?;
+        if wires.contains(&wire) {
+            return Err(Fault::new(key, format!("names `{wire}` twice; remove one")));
+        }
+        wires.push(wire);
+    }
+    match wires.len() {
+        0 => Err(Fault::new(key, "is empty; name a wire, or remove it")),
+        2.. if wires.contains(&Wire::Gemini) => {
+            let message = "has gemini next to other wires, whose paths are at another address; list them as two backends";
+            Err(Fault::new(key, message))
+        }
+        _ => Ok(Wires(wires)),
+    }
+}
+
+/// Checks that a Gemini server's address has a version: its paths do not tell it.
+pub(super) fn check_version(wires: &Wires, base: &Base, key: &[&str]) -> Result<(), Fault> {
+    if wires.contains(Wire::Gemini) && base.path.is_empty() {
+        let message = "must end with the version of the API, such as https://host/v1beta";
+        return Err(Fault::new(key, message));
+    }
+    Ok(())
 }
 
 pub(super) fn drop_members(names: Option<&[String]>, key: &[&str]) -> Result<DropMembers, Fault> {
@@ -126,17 +213,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_of_a_key_is_one_of_three() {
+    fn the_header_of_a_key_is_one_of_four() {
+        let usual = Wires::default();
         for (name, expected) in [
             (None, KeyHeader::Authorization),
             (Some("Authorization"), KeyHeader::Authorization),
             (Some("X-Api-Key"), KeyHeader::XApiKey),
             (Some("api-key"), KeyHeader::ApiKey),
+            (Some("X-Goog-Api-Key"), KeyHeader::XGoogApiKey),
         ] {
-            assert_eq!(key_header(name, &[]).ok(), Some(expected), "{name:?}");
+            assert_eq!(key_header(name, &usual, &[]).ok(), Some(expected), "{name:?}");
         }
         for wrong in ["", "cookie", "x-api-key "] {
-            assert!(key_header(Some(wrong), &[]).is_err(), "{wrong}");
+            assert!(key_header(Some(wrong), &usual, &[]).is_err(), "{wrong}");
+        }
+        for (wire, expected) in [
+            (Wire::Responses, KeyHeader::Authorization),
+            (Wire::Chat, KeyHeader::Authorization),
+            (Wire::Messages, KeyHeader::XApiKey),
+            (Wire::Gemini, KeyHeader::XGoogApiKey),
+        ] {
+            let wires = Wires(vec![wire]);
+            assert_eq!(key_header(None, &wires, &[]).ok(), Some(expected), "{wire}");
+            let named = key_header(Some("authorization"), &wires, &[]);
+            assert_eq!(named.ok(), Some(KeyHeader::Authorization), "{wire}");
+        }
+    }
+
+    #[test]
+    fn a_wire_is_a_name_or_a_list() {
+        let read = |text: &str| {
+            let table: toml::Table = text.parse().unwrap();
+            wires(table.get("wire"), &["wire"])
+        };
+        assert_eq!(read("").unwrap(), Wires::default());
+        assert_eq!(read("wire = \"gemini\"").unwrap(), Wires(vec![Wire::Gemini]));
+        let two = read("wire = [\"chat\", \"messages\"]").unwrap();
+        assert_eq!(two.for_request(Wire::Messages), Wire::Messages);
+        assert_eq!(two.for_request(Wire::Gemini), Wire::Chat);
+        assert!(two.is_openai() && !read("wire = \"messages\"").unwrap().is_openai());
+        for wrong in [
+            "wire = \"\"",
+            "wire = \"Chat\"",
+            "wire = 1",
+            "wire = []",
+            "wire = [\"chat\", \"chat\"]",
+            "wire = [\"chat\", \"gemini\"]",
+            "wire = [\"chat\", 1]",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -67,7 +67,7 @@ pub(super) fn count_word(count: u32) -> u64 {
 pub(super) fn check_header(words: &[u64]) -> Result<u32, &'static str> {
     let Some((magic, rest)) = words.split_first_chunk::<3>() else { return Err("it is cut off") };
     if magic[..2] != MAGIC[..2] {
-        return Err("it is no journal of open requests");
+        return Err("it is not a journal of open requests");
     }
     if magic[2] != MAGIC[2] {
         return Err("another version of this program wrote it");

@@ -96,7 +96,7 @@ fn headers_are_checked() {
     for (found, expected) in [
         (check_header(&[]), "it is cut off"),
         (check_header(&good[..4]), "it is cut off"),
-        (with(0, 1), "it is no journal of open requests"),
+        (with(0, 1), "it is not a journal of open requests"),
         (with(2, 2), "another version of this program wrote it"),
         (with(3, 2), "its header is damaged"),
         (with(4, 2), "its header is damaged"),

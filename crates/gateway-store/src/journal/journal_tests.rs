@@ -254,7 +254,7 @@ fn a_file_that_is_no_journal_is_refused_and_stays() {
         (good[..100].to_vec(), "it is cut off"),
         (good[..HEADER].to_vec(), "it is cut off"),
         (good[..good.len() - 1].to_vec(), "it is cut off"),
-        (b"SQLite format 3\0".repeat(1000), "it is no journal of open requests"),
+        (b"SQLite format 3\0".repeat(1000), "it is not a journal of open requests"),
         (changed(16), "another version of this program wrote it"),
         (changed(24), "its header is damaged"),
         (changed(33), "its header is damaged"),
@@ -269,7 +269,7 @@ fn a_file_that_is_no_journal_is_refused_and_stays() {
     }
     std::fs::remove_file(&path).unwrap();
     make_fifo(&path);
-    assert!(Journal::open(&base).unwrap_err().to_string().contains("no regular file"));
+    assert!(Journal::open(&base).unwrap_err().to_string().contains("not a regular file"));
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     let text = Journal::open(&base).unwrap_err().to_string();

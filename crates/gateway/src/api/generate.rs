@@ -2,40 +2,50 @@
 //! the body, reserves the demand, forwards it with the few edits that the contract requires, and
 //! reads the usage while the response passes through.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header;
+use hyper::header::{self, HeaderName};
 use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response};
+use serde_json::json;
 
+use super::models;
+use super::out_request::{
+    OutRequest, asks_for_usage, check_state, is_served, may_mark_cache, served_elsewhere,
+};
 use super::relay::{self, Relayed, Whole};
 use super::request_body::RequestBody;
 use super::{Answered, Exchange, ResolvedModel};
 use crate::account::ComesLater;
 use crate::answer::{AnswerBody, Watch};
 use crate::backends::{Preference, Query};
+use crate::bill::End;
 use crate::dispatch::{Content, Forward, Repeat};
 use crate::intake;
 use crate::later_kind::LaterKind;
 use crate::object_owners::ObjectKind;
-use crate::router::Generation;
-use crate::upstream::{self, OutBody};
-use gateway_body::{Calls, Edits, Kind, Member, UsageFilter};
+use crate::router::{Generation, InPath};
+use crate::upstream;
+use gateway_body::{Calls, Kind, Member, UsageFilter};
 use gateway_policy::backends::sticky_key;
 use gateway_policy::error::ApiError;
 use gateway_policy::model_access;
 use gateway_policy::plan::Demand;
 use gateway_policy::price::{Asked, Quantities, Sells};
-use gateway_policy::settings::{Model, Upstream};
+use gateway_policy::settings::{Backend, Upstream};
 use gateway_store::records::responses::ObjectOwner;
 
 /// Handles a request to a model.
 pub(crate) async fn answer(
     exchange: &mut Exchange,
     generation: Generation,
+    named: Option<InPath<'_>>,
     request: Request<Incoming>,
 ) -> Answered {
     let (head, mut incoming) = request.into_parts();
+    check_stream(named, head.uri.query())?;
     let server = exchange.settings.server;
     let (most, patience) = (server.max_body_bytes, server.body_timeout);
     let taken =
@@ -46,9 +56,61 @@ pub(crate) async fn answer(
         Err((error, model)) => return Err(shown(exchange, error, model.as_deref()).await),
     };
     let headers = upstream::for_upstream(&head.headers);
-    let (relayed, removes_usage) =
-        relayed(exchange, generation, &asked, &body, (path(&head), headers)).await?;
-    Ok(pass(exchange, (generation.kind, &asked), relayed, removes_usage))
+    let called = Called { generation, named, path: path(&head), headers };
+    match relayed(exchange, &asked, &body, called).await? {
+        Begun::Relayed(relayed) if relayed.translation().is_some() => {
+            let log = Arc::clone(&exchange.gateway.metrics.translations);
+            if let Some(shown) = relayed.translation().and_then(|one| one.note(&log)) {
+                exchange.headers.insert(LEFT_OUT, shown);
+            }
+            relayed.translated(&log, is_stream(&asked, named)).await
+        }
+        Begun::Relayed(relayed) => {
+            Ok(pass(exchange, (generation.kind, &asked), *relayed, asks_for_usage(&asked)))
+        }
+        Begun::Counted(tokens) => Ok(counted(generation.kind, tokens)),
+    }
+}
+
+/// Names what a translation left out of a request.
+const LEFT_OUT: HeaderName = HeaderName::from_static("x-translation-warnings");
+
+/// Checks that a stream of Gemini is one of events: one JSON array looks like an answer that broke off.
+fn check_stream(named: Option<InPath<'_>>, query: Option<&str>) -> Result<(), ApiError> {
+    let is_sse = query.is_some_and(|query| query.split('&').any(|one| one == "alt=sse"));
+    if named.is_some_and(|named| named.is_stream) && !is_sse {
+        let message = "Streams are sent as events only: add `?alt=sse` to the path.";
+        return Err(ApiError::invalid_value("alt", message));
+    }
+    Ok(())
+}
+
+fn is_stream(asked: &RequestBody, named: Option<InPath<'_>>) -> bool {
+    named.map_or_else(|| asked.streams(), |named| named.is_stream)
+}
+
+/// The gateway's own count of the tokens of an input.
+fn counted(kind: Kind, tokens: u64) -> Response<AnswerBody> {
+    models::json(&match kind {
+        Kind::MessageTokens => json!({ "input_tokens": tokens }),
+        Kind::GeminiTokens => json!({ "totalTokens": tokens }),
+        _ => json!({ "object": "response.input_tokens", "input_tokens": tokens }),
+    })
+}
+
+/// A request of a client, besides its body.
+struct Called<'a> {
+    generation: Generation,
+    named: Option<InPath<'a>>,
+    path: &'a str,
+    headers: HeaderMap,
+}
+
+/// The answer to a request, as far as it has begun.
+enum Begun {
+    Relayed(Box<Relayed>),
+    /// The estimate of its tokens.
+    Counted(u64),
 }
 
 /// The same for a line of a batch: returns the upstream's whole response.
@@ -66,21 +128,30 @@ pub(super) async fn whole(
         header::HeaderValue::from_static("application/json"),
     )]);
     let asked = RequestBody::read(&body, generation, &headers).map_err(|(error, _)| error)?;
-    let (relayed, _) = relayed(exchange, generation, &asked, &body, (path, headers)).await?;
-    let on_object_id = (generation.kind == Kind::Responses)
+    let called = Called { generation, named: None, path, headers };
+    let Begun::Relayed(relayed) = relayed(exchange, &asked, &body, called).await? else {
+        return Err(served_elsewhere("Batches count no tokens."));
+    };
+    let on_object_id = (generation.kind == Kind::Responses && relayed.translation().is_none())
         .then(|| exchange.remembers(ObjectKind::Response, relayed.backend()));
-    relayed.whole(on_object_id).await
+    let log = Arc::clone(&exchange.gateway.metrics.translations);
+    if let Some(translation) = relayed.translation() {
+        translation.note(&log);
+    }
+    relayed.whole(&log, on_object_id).await
 }
 
-/// A successful response that has started, and whether to remove a usage chunk from it.
+/// A successful response that has started.
 async fn relayed(
     exchange: &mut Exchange,
-    generation: Generation,
     asked: &RequestBody,
     body: &Bytes,
-    (path, headers): (&str, HeaderMap),
-) -> Result<(Relayed, bool), ApiError> {
-    let mut resolved = resolve_model(exchange, generation.kind, asked, body)?;
+    Called { generation, named, path, headers }: Called<'_>,
+) -> Result<Begun, ApiError> {
+    let mut resolved = match named {
+        Some(named) => exchange.resolve_model(&models::decoded(named.model))?,
+        None => resolve_model(exchange, generation.kind, asked, body)?,
+    };
     if let Err(error) = model_access::check(&exchange.caller, &resolved.model, &resolved.name) {
         return Err(shown(exchange, error, Some(&resolved.name)).await);
     }
@@ -107,6 +178,10 @@ async fn relayed(
     }
     let input = if counts_tokens(generation.kind) { 0 } else { asked.input_estimate() };
     let mut account = exchange.reserve(&resolved, demand, generation.endpoint, input).await?;
+    if counts_tokens(generation.kind) && !is_served(generation.kind, &resolved.model.upstream) {
+        account.close(End::served());
+        return Ok(Begun::Counted(asked.input_estimate()));
+    }
     let most_output = asked.most_output(resolved.model.max_output_tokens);
     if generation.kind == Kind::Responses && asked.is_in_background() {
         let region = exchange.data_region().map(Into::into);
@@ -118,23 +193,26 @@ async fn relayed(
         account.hides_output(most_output);
     }
     account.asks(bound.asked, bound.quantities);
-    let removes_usage = asks_for_usage(asked);
-    let edit = |retention: bool| edited(exchange, asked, &resolved, body, retention);
-    let adds_retention = adds_retention(asked);
-    let content = match adds_retention {
-        true => Content::Edited(&edit),
-        false => Content::Fixed(edit(false)),
+    let request = OutRequest {
+        exchange: &*exchange,
+        asked,
+        resolved: &resolved,
+        body,
+        named,
+        headers: &headers,
     };
+    let write = |backend: &Backend, retention: bool| request.write(backend, retention);
+    let content = Content::Written { write: &write, adds_retention: adds_retention(asked) };
     let forward = Forward {
         query: query(exchange, asked, &resolved, body, place.as_ref()),
         method: Method::POST,
         path,
-        headers,
+        headers: headers.clone(),
         body: content,
         repeat: repeat(generation.kind, asked, &resolved.model.upstream),
         first_byte_timeout: resolved.model.first_byte_timeout,
     };
-    Ok((relay::send(exchange, &forward, account).await?, removes_usage))
+    Ok(Begun::Relayed(Box::new(relay::send(exchange, &forward, account).await?)))
 }
 
 /// The backends that may serve a request: that of an object which it names, or else any.
@@ -224,6 +302,7 @@ async fn check(
                        `in_memory`.";
         return Err(ApiError::invalid_value("prompt_cache_retention", message));
     }
+    check_state(asked, &resolved.model.upstream)?;
     let place = exchange.owns_all(&asked.references(body)).await?;
     let other = exchange.may_use(asked.other_references(body)).await?;
     Ok(place.or(other))
@@ -231,7 +310,7 @@ async fn check(
 
 /// Returns whether a request only counts the tokens of its input.
 fn counts_tokens(kind: Kind) -> bool {
-    matches!(kind, Kind::InputTokens | Kind::MessageTokens)
+    matches!(kind, Kind::InputTokens | Kind::MessageTokens | Kind::GeminiTokens)
 }
 
 /// The most that a request may use, and what its price depends on.
@@ -242,7 +321,8 @@ struct Bound {
 
 impl Bound {
     fn of_request(kind: Kind, asked: &RequestBody, body: &Bytes, resolved: &ResolvedModel) -> Self {
-        let facts = asked.asked(kind, body);
+        let mut facts = asked.asked(kind, body);
+        facts.marks_cache |= may_mark_cache(kind, &resolved.model.upstream);
         let most_output = asked.most_output(resolved.model.max_output_tokens);
         let quantities = asked.bound(&facts, asked.input_estimate(), most_output);
         Self { asked: facts, quantities }
@@ -327,18 +407,11 @@ fn is_by_unit(resolved: &ResolvedModel, asked: &Asked) -> bool {
     resolved.price.as_ref().is_some_and(|price| price.is_by_unit(asked.sells))
 }
 
-/// Returns whether output that has a price by the token does not show in the text of the answer: it is no text.
+/// Returns whether output that has a price by the token does not show in the text of the answer: it is not text.
 fn hides_output(resolved: &ResolvedModel, asked: &Asked) -> bool {
     let is_no_text = matches!(asked.sells, Sells::Images | Sells::Speech | Sells::Video);
     let has_tokens = resolved.price.as_ref().is_some_and(|price| price.sells_output);
     is_no_text && has_tokens && !is_by_unit(resolved, asked)
-}
-
-/// Returns whether the upstream is asked for a usage chunk that the client did not request.
-fn asks_for_usage(asked: &RequestBody) -> bool {
-    let RequestBody::Json(kind, scanned) = asked else { return false };
-    let chats = matches!(kind, Kind::Chat | Kind::Completions);
-    chats && scanned.stream && !scanned.stream_options.wants_usage
 }
 
 /// Returns whether `prompt_cache_retention` is added for backends that take it.
@@ -346,79 +419,6 @@ fn adds_retention(asked: &RequestBody) -> bool {
     let RequestBody::Json(kind, scanned) = asked else { return false };
     let caches = matches!(kind, Kind::Responses | Kind::Chat);
     caches && !matches!(scanned.prompt_cache_retention_member, Member::Value(_))
-}
-
-/// The edited body for the upstream.
-fn edited(
-    exchange: &Exchange,
-    asked: &RequestBody,
-    resolved: &ResolvedModel,
-    body: &Bytes,
-    retention: bool,
-) -> OutBody {
-    let mut edits = Edits::new();
-    match asked {
-        RequestBody::Json(kind, scanned) => {
-            edit_model(&mut edits, asked, &resolved.model, body);
-            if *kind != Kind::Messages
-                && let Some(tier) = scanned.service_tier
-                && tier.read(body) == "priority"
-            {
-                edits.set_text(tier, "fast");
-            }
-            if retention {
-                let zero_retention = exchange.caller.organization.zero_data_retention;
-                let retention = if zero_retention { "in_memory" } else { "24h" };
-                edits.set_prompt_cache_retention(scanned, retention);
-            }
-            if resolved.plan.has_hard_limit && scanned.output_bound(*kind).is_none() {
-                let most = u32::try_from(resolved.model.max_output_tokens).unwrap_or(u32::MAX);
-                match kind {
-                    Kind::Responses => edits.set_max_output_tokens(scanned, most),
-                    Kind::Chat => edits.set_max_completion_tokens(scanned, most),
-                    Kind::Completions => edits.set_max_tokens(scanned, most),
-                    _ => {}
-                }
-            }
-            let dropped = &resolved.model.upstream.drop_members;
-            edits.remove_members(scanned, body, |name| dropped.contains(name));
-            if asks_for_usage(asked) {
-                edits.include_usage(scanned);
-            }
-        }
-        RequestBody::Form(_, form) => {
-            edit_model(&mut edits, asked, &resolved.model, body);
-            let dropped = &resolved.model.upstream.drop_members;
-            for (_, span) in form.parts.iter().filter(|(name, _)| dropped.contains(name)) {
-                edits.remove(*span);
-            }
-        }
-    }
-    match edits.is_empty() {
-        true => OutBody::whole(body.clone()),
-        false => OutBody::Pieces(edits.apply(body).pieces.into()),
-    }
-}
-
-/// Replaces the model's name by its name at the upstream.
-fn edit_model(edits: &mut Edits, asked: &RequestBody, model: &Model, body: &Bytes) {
-    if &*model.name == gateway_policy::settings::NO_MODEL {
-        return;
-    }
-    match asked {
-        RequestBody::Json(_, scanned) => match scanned.model {
-            Some(name) if name.read(body) == *model.upstream_model => {}
-            Some(name) => edits.set_text(name, &model.upstream_model),
-            None => edits.add_model(scanned, &model.upstream_model),
-        },
-        RequestBody::Form(_, form) => {
-            if let Some(name) = &form.model
-                && *name.text != *model.upstream_model
-            {
-                edits.set_raw(name.span, &model.upstream_model);
-            }
-        }
-    }
 }
 
 fn pass(

@@ -42,6 +42,55 @@ pub(crate) async fn get(exchange: &mut Exchange, name: &[&str]) -> Answered {
     Ok(json(&Entry::of_model(&resolved.model, &name)))
 }
 
+/// The same list in the form of Gemini, on one page.
+pub(crate) fn list_for_gemini(exchange: &Exchange) -> Response<AnswerBody> {
+    let names = |model: &Arc<Model>| {
+        let aliases = model.aliases.iter().map(|alias| alias.to_string());
+        let all: Vec<String> = [model.name.to_string()].into_iter().chain(aliases).collect();
+        all
+    };
+    let entry = |model: &Arc<Model>| {
+        let entries = names(model).into_iter().map(|name| GeminiEntry::of_model(model, &name));
+        entries.collect::<Vec<_>>()
+    };
+    let models = usable(exchange).flat_map(entry).collect();
+    json(&GeminiList { models })
+}
+
+/// One model or alias in the form of Gemini.
+pub(crate) async fn get_for_gemini(exchange: &mut Exchange, name: &str) -> Answered {
+    let name = decoded(name);
+    let resolved = exchange.resolve_model(&name)?;
+    model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
+    exchange.show_limits(&resolved).await;
+    Ok(json(&GeminiEntry::of_model(&resolved.model, &name)))
+}
+
+#[derive(Serialize)]
+struct GeminiList {
+    models: Vec<GeminiEntry>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GeminiEntry {
+    name: String,
+    display_name: String,
+    output_token_limit: u64,
+    supported_generation_methods: [&'static str; 2],
+}
+
+impl GeminiEntry {
+    fn of_model(model: &Model, name: &str) -> Self {
+        Self {
+            name: format!("models/{name}"),
+            display_name: name.to_owned(),
+            output_token_limit: model.max_output_tokens,
+            supported_generation_methods: ["generateContent", "countTokens"],
+        }
+    }
+}
+
 /// Decodes the percent escapes of a path segment or a query value; `+` stays unchanged.
 pub(super) fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::header::{self, HeaderValue};
 use hyper::http::response;
-use hyper::{Response, StatusCode};
+use hyper::{HeaderMap, Response, StatusCode};
 
 use super::Exchange;
 use crate::account::{Account, request_id};
@@ -15,6 +15,7 @@ use crate::answer::{AnswerBody, ForwardedAnswer, OnObjectId, Watch};
 use crate::backends::{Lease, LiveBackend};
 use crate::bill::End;
 use crate::dispatch::{self, Arrived, Forward};
+use crate::translation::{Translation, WarningLog};
 use crate::upstream::{DecodedBody, for_client};
 use gateway_body::{Outcome, Reader};
 use gateway_policy::error::ApiError;
@@ -33,6 +34,8 @@ pub(super) struct Relayed {
     account: Account,
     lease: Lease,
     patience: Duration,
+    /// The translation of its body to the caller's wire.
+    translation: Option<Box<Translation>>,
 }
 
 /// A successful response that is complete.
@@ -57,9 +60,9 @@ pub(super) async fn send(
     let sent =
         dispatch::dispatch(gateway, forward, (exchange.request, trace.as_ref()), &mut noted).await;
     match sent {
-        Ok(Arrived { head, body, first, lease }) => {
+        Ok(Arrived { head, body, first, lease, translation }) => {
             let patience = forward.query.upstream.idle_timeout;
-            Ok(Relayed { head, body, first, account, lease, patience })
+            Ok(Relayed { head, body, first, account, lease, patience, translation })
         }
         Err(refused) => {
             let end = End::failed(refused.error.status().as_u16(), Some(refused.cause));
@@ -92,6 +95,19 @@ pub(super) async fn fetch(exchange: &Exchange, forward: &Forward<'_>) -> Result<
     }
 }
 
+const STRANGE: &str = "The model server's answer is not valid.";
+
+/// The headers of a translated response, of which those of the backend say nothing.
+fn translated_headers(is_events: bool) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let kind = if is_events { "text/event-stream" } else { "application/json" };
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    if is_events {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    headers
+}
+
 /// 502 `upstream_error`.
 pub(super) fn bad_gateway(message: &'static str) -> ApiError {
     ApiError::new(StatusCode::BAD_GATEWAY, "upstream_error", message)
@@ -103,12 +119,17 @@ impl Relayed {
         self.lease.live().backend()
     }
 
+    /// The translation of its body to the caller's wire.
+    pub(super) fn translation(&self) -> Option<&Translation> {
+        self.translation.as_deref()
+    }
+
     /// Returns whether the response is a stream of events.
     pub(super) fn is_events(&self) -> bool {
         self.content_type().to_ascii_lowercase().starts_with("text/event-stream")
     }
 
-    /// The reader of the response's usage; `None` for a response that is no text.
+    /// The reader of the response's usage; `None` for a response that is not text.
     pub(super) fn reader(&self) -> Option<Reader> {
         Reader::for_content_type(self.content_type())
     }
@@ -124,29 +145,71 @@ impl Relayed {
     ///
     /// # Errors
     /// 502 when it is cut off, too long, or not JSON.
-    pub(super) async fn whole(self, on_object_id: Option<OnObjectId>) -> Result<Whole, ApiError> {
-        let strange = "The model server's answer is not valid.";
-        let watch = match self.reader() {
-            Some(reader) if self.is_json() => Watch::Usage(reader),
-            _ => return Err(bad_gateway(strange)),
+    pub(super) async fn whole(
+        mut self,
+        log: &WarningLog,
+        on_object_id: Option<OnObjectId>,
+    ) -> Result<Whole, ApiError> {
+        let translation = self.translation.take();
+        let is_events = self.is_events();
+        let (status, body) = self.collect(translation.is_some(), on_object_id).await?;
+        let body = match translation {
+            Some(translation) => translation.whole(&body, is_events, false, log)?,
+            None => body,
         };
-        let (head, mut body) = self.into_response(watch, on_object_id).into_parts();
-        let mut whole = BytesMut::new();
         let mut reader = Reader::json();
-        while let Some(frame) = body.frame().await {
-            let cut = || bad_gateway("The model server's answer is incomplete.");
-            let Ok(data) = frame.map_err(|_| cut())?.into_data() else { continue };
-            if whole.len() + data.len() > MAX_WHOLE {
-                return Err(bad_gateway("The model server's answer is too long for a batch."));
-            }
-            reader.feed(&data);
-            whole.extend_from_slice(&data);
-        }
+        reader.feed(&body);
         let outcome = reader.finish();
         if !outcome.complete {
             return Err(bad_gateway("The model server's answer is incomplete."));
         }
-        Ok(Whole { status: head.status, body: whole.freeze(), outcome })
+        Ok(Whole { status, body, outcome })
+    }
+
+    /// The response in the caller's wire: a stream while it arrives, anything else once it is complete. Settles the
+    /// account.
+    ///
+    /// # Errors
+    /// 502 when it is cut off, too long, or not valid; the error that it is.
+    pub(super) async fn translated(
+        mut self,
+        log: &Arc<WarningLog>,
+        to_events: bool,
+    ) -> Result<Response<AnswerBody>, ApiError> {
+        let Some(translation) = self.translation.take() else { return Err(bad_gateway(STRANGE)) };
+        let is_events = self.is_events();
+        if let Some(reader) = self.reader().filter(|_| is_events && to_events) {
+            let stream = Box::new(translation.stream(log));
+            return Ok(self.into_response(Watch::Translating(reader, stream), None));
+        }
+        let (status, body) = self.collect(true, None).await?;
+        let body = translation.whole(&body, is_events, to_events, log)?;
+        let mut response = Response::new(AnswerBody::from(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = translated_headers(to_events);
+        Ok(response)
+    }
+
+    async fn collect(
+        self,
+        is_translated: bool,
+        on_object_id: Option<OnObjectId>,
+    ) -> Result<(StatusCode, Bytes), ApiError> {
+        let watch = match self.reader() {
+            Some(reader) if is_translated || self.is_json() => Watch::Usage(reader),
+            _ => return Err(bad_gateway(STRANGE)),
+        };
+        let (head, mut body) = self.into_response(watch, on_object_id).into_parts();
+        let mut whole = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let cut = || bad_gateway("The model server's answer is incomplete.");
+            let Ok(data) = frame.map_err(|_| cut())?.into_data() else { continue };
+            if whole.len() + data.len() > MAX_WHOLE {
+                return Err(bad_gateway("The model server's answer is too long to be buffered."));
+            }
+            whole.extend_from_slice(&data);
+        }
+        Ok((head.status, whole.freeze()))
     }
 
     fn content_type(&self) -> &str {
@@ -160,7 +223,10 @@ impl Relayed {
         watch: Watch,
         on_object_id: Option<OnObjectId>,
     ) -> Response<AnswerBody> {
-        let mut headers = for_client(&self.head.headers);
+        let mut headers = match watch {
+            Watch::Translating(..) => translated_headers(true),
+            _ => for_client(&self.head.headers),
+        };
         if matches!(watch, Watch::Removing(_)) {
             headers.remove(header::CONTENT_LENGTH);
         }

@@ -87,6 +87,36 @@ impl RequestBody {
         }
     }
 
+    /// The kind of the request.
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::Json(kind, _) | Self::Form(kind, _) => *kind,
+        }
+    }
+
+    /// The member of a response's request that names an earlier one.
+    pub(super) fn state_member(&self) -> Option<&'static str> {
+        match self {
+            Self::Json(_, scanned) if scanned.previous_response_id.is_some() => {
+                Some("previous_response_id")
+            }
+            _ => None,
+        }
+    }
+
+    /// The most output tokens of one answer that the request names.
+    pub(super) fn output_bound(&self) -> Option<u32> {
+        match self {
+            Self::Json(kind, scanned) => scanned.output_bound(*kind),
+            Self::Form(..) => None,
+        }
+    }
+
+    /// Returns whether a chat's client asks for the usage of a stream.
+    pub(super) fn wants_usage(&self) -> bool {
+        matches!(self, Self::Json(_, scanned) if scanned.stream_options.wants_usage)
+    }
+
     /// Returns whether the answer may come later than the response.
     pub(super) fn is_in_background(&self) -> bool {
         matches!(self, Self::Json(_, scanned) if scanned.background == Background::Mode(true))
@@ -129,7 +159,9 @@ impl RequestBody {
                     scanned.limits.iter().flatten().max().map_or(0, |most| u64::from(*most));
                 let one = scanned.output_bound(*kind).map_or(default.max(named), u64::from);
                 let choices = match kind {
-                    Kind::Chat | Kind::Completions => scanned.n.max(scanned.best_of).unwrap_or(1),
+                    Kind::Chat | Kind::Completions | Kind::Gemini => {
+                        scanned.n.max(scanned.best_of).unwrap_or(1)
+                    }
                     _ => 1,
                 };
                 one.saturating_mul(choices.into()).saturating_mul(scanned.prompts.max(1).into())

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::header;
+use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 use serde_json::Value;
+use wire::Wire;
 
 use crate::backends::LiveBackend;
+use crate::translation;
 use crate::upstream::{DecodedBody, Failure, waits};
 use gateway_policy::error::ApiError;
 
@@ -55,50 +57,69 @@ fn content_type(headers: &HeaderMap) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Reads an answer that is no success.
+/// Reads an answer that is no success. It becomes an error of the wire `caller`, if that is another one than the
+/// backend's.
 pub(super) async fn read(
     live: &LiveBackend,
     response: Response<DecodedBody>,
     first: Option<Bytes>,
+    caller: Option<Wire>,
 ) -> Answer {
     let usable = is_usable(&response);
     let (head, body) = response.into_parts();
     let status = head.status;
-    let answered = |error: ApiError, cause: String, is_error: bool, body: Bytes| {
-        let headers = waits(&head.headers);
-        let error = headers.fold(error, |error, (name, value)| error.header(name, value));
-        Answer { status, headers: head.headers.clone(), error, cause, is_error, body }
+    let answered = |headers: &HeaderMap, error: ApiError, cause: String, body: Option<Bytes>| {
+        let error = waits(headers).fold(error, |error, (name, value)| error.header(name, value));
+        let is_error = body.is_some();
+        let body = body.unwrap_or_default();
+        Answer { status: head.status, headers: headers.clone(), error, cause, is_error, body }
     };
-    let strange = |what: String| {
+    let strange = |headers: &HeaderMap, what: String| {
         let failure = Failure::Strange(status, what);
-        answered(failure.for_client(), failure.to_string(), false, Bytes::new())
+        answered(headers, failure.for_client(), failure.to_string(), None)
     };
     if !usable {
-        return strange(content_type(&head.headers));
+        return strange(&head.headers, content_type(&head.headers));
     }
     let Some(body) = whole(first, body, MAX_ERROR).await else {
-        return strange("too long an error".to_owned());
+        return strange(&head.headers, "too long an error".to_owned());
     };
+    // Servers of Gemini refuse a key in this way.
+    let is_bad_key = status == StatusCode::BAD_REQUEST
+        && live.backend().wires.contains(Wire::Gemini)
+        && memchr::memmem::find(&body, b"API_KEY_INVALID").is_some();
+    let status = if is_bad_key { StatusCode::UNAUTHORIZED } else { status };
     let cause = format!("it answered {status}");
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         let message = "The model server rejects the gateway's credentials. Please report this to the gateway's operator.";
         let error = ApiError::new(StatusCode::BAD_GATEWAY, "upstream_error", message);
-        return answered(error, cause, true, body);
+        return Answer { status, ..answered(&head.headers, error, cause, Some(body)) };
     }
     let Ok(mut value) = serde_json::from_slice::<Value>(&body) else {
-        return strange("no JSON".to_owned());
+        return strange(&head.headers, "no JSON".to_owned());
     };
     let is_changed = live.mask().replace_json(&mut value);
-    let error = if status == StatusCode::TOO_MANY_REQUESTS {
-        rate_limited(&value)
-    } else {
-        let text = if is_changed { value.to_string().into() } else { body.to_vec() };
-        ApiError::passed(status, text)
+    let text = if is_changed { value.to_string().into() } else { body.to_vec() };
+    let translated = caller.map(|caller| (caller, wire::Failure::read(status.as_u16(), &text)));
+    let wait = translated.as_ref().and_then(|(_, failure)| failure.retry_after_ms);
+    let mut headers = head.headers.clone();
+    if let Some(wait) = wait.filter(|_| !headers.contains_key(header::RETRY_AFTER)) {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.div_ceil(1000)));
+    }
+    let error = match translated {
+        _ if status == StatusCode::TOO_MANY_REQUESTS => rate_limited(&value),
+        Some((caller, failure)) => {
+            let failure = wire::Failure { retry_after_ms: None, ..failure };
+            translation::failed(&failure, caller)
+        }
+        None => ApiError::passed(status, text),
     };
-    answered(error, cause, true, body)
+    answered(&headers, error, cause, Some(body))
 }
 
 fn rate_limited(value: &Value) -> ApiError {
+    // Some servers answer with an array of one error.
+    let value = value.get(0).unwrap_or(value);
     let message = value.pointer("/error/message").and_then(Value::as_str);
     let message = message.unwrap_or("The model server is busy. Please try again later.").to_owned();
     ApiError::new(StatusCode::TOO_MANY_REQUESTS, "upstream_rate_limited", message).kind("requests")

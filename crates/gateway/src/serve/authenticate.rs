@@ -8,11 +8,13 @@ use hyper::header;
 use hyper::http::request;
 
 use crate::bearer::bearer;
+use crate::router;
 use crate::state::Gateway;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Settings;
 use gateway_policy::tenants::Caller;
 use gateway_store::ErrorKind;
+use wire::Wire;
 
 /// The caller of a request.
 ///
@@ -20,9 +22,10 @@ use gateway_store::ErrorKind;
 /// 401 without a known key, or with contradicting headers; 503 when keys cannot be checked.
 pub(super) async fn caller(
     gateway: &Gateway,
-    headers: &HeaderMap,
+    head: &request::Parts,
 ) -> Result<Arc<Caller>, ApiError> {
-    let key = key(headers);
+    let headers = &head.headers;
+    let key = key(headers, query_key(head));
     let key = key.map_err(|(_, message)| ApiError::unauthorized("invalid_api_key", message))?;
     let caller = gateway.directory.caller(key).await.map_err(|error| match error.kind() {
         ErrorKind::UnknownKey => {
@@ -44,8 +47,8 @@ pub(super) async fn caller(
 
 /// Why a request with these headers is refused with 401, for the metrics: more exact than the code of the error, which is
 /// that of the public API.
-pub(super) fn reason(headers: &HeaderMap, error: &ApiError) -> &'static str {
-    match key(headers) {
+pub(super) fn reason(head: &request::Parts, error: &ApiError) -> &'static str {
+    match key(&head.headers, query_key(head)) {
         Err((reason, _)) => reason,
         Ok(_) => error.code().unwrap_or("invalid_api_key"),
     }
@@ -54,13 +57,23 @@ pub(super) fn reason(headers: &HeaderMap, error: &ApiError) -> &'static str {
 /// The headers in which clients of other providers send their key.
 const KEY_HEADERS: [&str; 3] = ["x-api-key", "api-key", "x-goog-api-key"];
 
+/// The key in the parameter `key`, which clients of Gemini may send: on its paths alone.
+fn query_key(head: &request::Parts) -> Option<&str> {
+    let query = head.uri.query().filter(|_| router::wire_of_path(head.uri.path()) == Wire::Gemini);
+    query?.split('&').find_map(|parameter| parameter.strip_prefix("key="))
+}
+
 /// The key of a request, which may stand in several headers if it is the same in all of them.
 ///
 /// # Errors
 /// The reason and the message for a request without a key, or with several different ones.
-fn key(headers: &HeaderMap) -> Result<&str, (&'static str, &'static str)> {
+fn key<'h>(
+    headers: &'h HeaderMap,
+    query: Option<&'h str>,
+) -> Result<&'h str, (&'static str, &'static str)> {
     let others = KEY_HEADERS.into_iter().flat_map(|name| headers.get_all(name));
-    let mut others = others.map(|value| value.to_str().unwrap_or_default().trim());
+    let others = others.map(|value| value.to_str().unwrap_or_default().trim());
+    let mut others = others.chain(query);
     let key = match headers.contains_key(header::AUTHORIZATION) {
         true => bearer(headers),
         false => others.next().filter(|key| !key.is_empty()),

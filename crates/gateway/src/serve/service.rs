@@ -23,6 +23,7 @@ use gateway_admin::Surface;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;
 use gateway_store::database::Statement;
+use wire::Wire;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The same of Messages.
@@ -60,19 +61,20 @@ async fn answer_api(
     let (now, began) = (gateway.clock.now(), gateway.clock.steady());
     let method = request.method().clone();
     let path = tracing::enabled!(tracing::Level::DEBUG).then(|| request.uri().path().to_owned());
-    let is_message = router::speaks_messages(request.uri().path());
+    let wire = router::wire_of_path(request.uri().path());
     let number = gateway.ids.next();
     let mut seen = Seen::default();
     let answered =
         dispatch(&gateway, pages, request, route, (number, (now, began), slot), &mut seen);
     let answered = Box::pin(answered).await;
-    let mut response = answered.unwrap_or_else(|error| match is_message {
-        true => error.for_messages(&request_id(number)).into_response(),
-        false => error.into_response(),
+    let mut response = answered.unwrap_or_else(|error| match wire {
+        Wire::Messages => error.for_messages(&request_id(number)).into_response(),
+        Wire::Gemini => error.for_gemini().into_response(),
+        Wire::Responses | Wire::Chat => error.into_response(),
     });
     let headers = response.headers_mut();
     seen.shown.put(headers);
-    if is_message {
+    if wire == Wire::Messages {
         seen.shown.put_for_messages(headers, now);
         headers.insert(MESSAGE_REQUEST_ID, text_value(&request_id(number)));
     }
@@ -120,9 +122,9 @@ async fn dispatch(
     let Route::Api(api) = route? else { return Ok(pages.answer(request).await) };
     let settings = gateway.settings.load_full();
     let (head, body) = request.into_parts();
-    let caller = authenticate::caller(gateway, &head.headers).await.inspect_err(|error| {
+    let caller = authenticate::caller(gateway, &head).await.inspect_err(|error| {
         if error.status() == StatusCode::UNAUTHORIZED {
-            let reason = authenticate::reason(&head.headers, error);
+            let reason = authenticate::reason(&head, error);
             gateway.sign_ins.failed(Surface::Api, reason, pages.client(), began);
         }
     })?;
@@ -176,8 +178,15 @@ async fn handle(
     request: Request<Incoming>,
 ) -> api::Answered {
     match route {
-        Api::Generate(generation) => api::generate::answer(exchange, generation, request).await,
+        Api::Generate(generation) => {
+            api::generate::answer(exchange, generation, None, request).await
+        }
+        Api::Gemini(generation, named) => {
+            api::generate::answer(exchange, generation, Some(named), request).await
+        }
         Api::Page(Page::Models) => Ok(api::models::list(exchange)),
+        Api::Page(Page::GeminiModels) => Ok(api::models::list_for_gemini(exchange)),
+        Api::GeminiModel(name) => api::models::get_for_gemini(exchange, name).await,
         Api::Page(Page::FineTuningLimits) => Ok(api::models::fine_tuning_limits(exchange)),
         Api::Model(name) => api::models::get(exchange, name).await,
         Api::WrongMethod(allowed) => Err(api::refused::method(request.method(), allowed)),

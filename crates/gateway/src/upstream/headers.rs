@@ -54,6 +54,44 @@ fn stays_here(name: &HeaderName) -> bool {
     }
 }
 
+/// Headers for a backend of another wire: of those of [`for_upstream`], the ones that no wire has for itself, and those
+/// that its wire needs.
+#[must_use]
+pub(crate) fn for_other_wire(
+    client: &HeaderMap,
+    is_stream: bool,
+    needed: &[(&'static str, String)],
+) -> HeaderMap {
+    let is_general = |name: &HeaderName| {
+        let prefixes = ["anthropic-", "openai-", "x-goog-", "x-stainless-"];
+        !prefixes.iter().any(|prefix| name.as_str().starts_with(prefix))
+    };
+    let general = client.iter().filter(|(name, _)| is_general(name));
+    let mut headers: HeaderMap =
+        general.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let accepted = if is_stream { "text/event-stream" } else { "application/json" };
+    headers.insert(header::ACCEPT, HeaderValue::from_static(accepted));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in needed {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    headers
+}
+
+/// Headers for a Gemini server: without those that choose the parts of its answer, such as its usage, another method, or
+/// another account.
+#[must_use]
+pub(crate) fn without_google(client: &HeaderMap) -> HeaderMap {
+    let passes = |name: &str| {
+        name == "x-goog-api-client"
+            || !(name.starts_with("x-goog-") || name == "x-http-method-override")
+    };
+    let kept = client.iter().filter(|(name, _)| passes(name.as_str()));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 /// Returns whether a header or a parameter of this name holds a key of the caller, whatever the provider that
 /// reads it: by the words of the name, in lower case.
 fn is_credential(name: &str) -> bool {

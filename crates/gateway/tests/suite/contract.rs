@@ -27,6 +27,7 @@
 //! | project headers only where they apply | `headers::project_headers_appear_with_a_project_token_limit`, `::project_headers_appear_with_a_project_request_limit` |
 //! | model permissions of projects and keys, on every route that names a model | `permissions` |
 //! | Messages: estimate, reservation, settlement, errors and headers in the form of that wire | `messages` |
+//! | every route in front of a server of every wire: answers, streams, settlement, refusals, errors, keys | `wires` |
 //! | members that choose another server are removed; other models to try are refused | `members` |
 //! | paths of unknown cost are closed where limits apply; upgrades are refused | `paths::a_path_of_unknown_cost_is_closed_where_limits_apply`, `::an_upgrade_is_no_usual_request` |
 //! | requests without a model draw on `*` | `headers::requests_without_a_model_show_the_limits_of_the_pseudo_model`, `::pass_through_requests_draw_on_the_named_model` |

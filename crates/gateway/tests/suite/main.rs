@@ -25,3 +25,4 @@ mod redis_restarts;
 mod servers;
 mod spend_routes;
 mod usage;
+mod wires;

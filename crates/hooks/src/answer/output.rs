@@ -72,7 +72,7 @@ pub(super) fn read_object(event: EventName, text: &str) -> Result<Answer, String
     let Value::Object(mut object) =
         json::read(text.as_bytes()).map_err(|error| error.to_string())?
     else {
-        return Err("it is no object".to_owned());
+        return Err("it is not an object".to_owned());
     };
     let mut unknown = take_unknown(&mut object, MEMBERS);
     if let Some(Value::Object(specific)) = object.get_mut("hookSpecificOutput") {

@@ -47,7 +47,7 @@ fn schemas_that_would_change_their_meaning_are_sent_without_strict() {
         (json!({ "type": "object" }), "additionalProperties"),
         (json!({ "type": "object", "properties": { "a": { "type": "string" } } }), "additional"),
         (object(json!({ "required": [] })), "also `a`"),
-        (object(json!({ "required": ["a", "z"] })), "names \"z\", which is no property"),
+        (object(json!({ "required": ["a", "z"] })), "names \"z\", which is not a property"),
         (object(json!({ "additionalProperties": true })), "additionalProperties"),
         (object(json!({ "additionalProperties": { "type": "string" } })), "additionalProperties"),
         (object(json!({ "anyOf": [{ "type": "object" }] })), "must not have `anyOf`"),

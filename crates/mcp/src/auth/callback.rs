@@ -59,8 +59,9 @@ impl Listener {
             Some(address) => address.to_owned(),
             None => format!("http://127.0.0.1:{port}{PATH}"),
         };
-        let url = url::Url::parse(&redirect_uri)
-            .map_err(|error| failed(format!("`mcp_oauth_callback_url` is no address: {error}")))?;
+        let url = url::Url::parse(&redirect_uri).map_err(|error| {
+            failed(format!("`mcp_oauth_callback_url` is not an address: {error}"))
+        })?;
         Ok(Self { listener, redirect_uri, path: url.path().to_owned() })
     }
 

@@ -159,7 +159,7 @@ fn checked(url: &str, resource: Option<&str>) -> Result<(String, String), Error>
         let message = format!("the authorization endpoint `{}` {problem}", quoted(url));
         Error::new(ErrorKind::Protocol, message)
     };
-    let mut parsed = Url::parse(url).map_err(|_| refused("is no address"))?;
+    let mut parsed = Url::parse(url).map_err(|_| refused("is not an address"))?;
     let is_loopback = matches!(parsed.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
     if parsed.scheme() != "https" && !(parsed.scheme() == "http" && is_loopback) {
         return Err(refused("is not encrypted; no login is begun there"));

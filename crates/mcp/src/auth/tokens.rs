@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// # Errors
 /// A token in it cannot be used; the message is for the user.
 pub(super) fn readable(body: Vec<u8>) -> Result<Vec<u8>, String> {
-    // What is no object is reported by the library.
+    // What is not an object is reported by the library.
     let Ok(mut answer) = serde_json::from_slice::<Map<String, Value>>(&body) else {
         return Ok(body);
     };

@@ -1,5 +1,5 @@
 //! Passes on the fields of server-sent events that the parser takes. It fails on others, and on a
-//! `retry` that is no number, where the specification ignores them.
+//! `retry` that is not a number, where the specification ignores them.
 
 /// Bounds of the pause before a stream is opened again, in milliseconds. Without the lower one, a
 /// server could be asked hundreds of times a second; without the upper one, a stream is lost.

@@ -191,7 +191,7 @@ impl Http {
                     Ok(message) => Ok(StreamableHttpPostResponse::Json(message, new_session)),
                     Err(_) if !awaits_answer => Ok(StreamableHttpPostResponse::Accepted),
                     Err(error) => Err(unexpected(format!(
-                        "the answer is no message: {error}: {}",
+                        "the answer is not a message: {error}: {}",
                         excerpt(&body)
                     ))),
                 }

@@ -33,7 +33,7 @@ impl Check<'_> {
             return;
         }
         self.left -= 1;
-        let members = schema.as_object().unwrap_or_else(|| panic!("{schema} is no object"));
+        let members = schema.as_object().unwrap_or_else(|| panic!("{schema} is not an object"));
         if let Some(reference) = members.get("$ref") {
             let definition = definition(self.top, reference);
             assert!(definition.is_object(), "{reference} in {:#}", self.top);

@@ -38,7 +38,7 @@ impl Pages {
     pub(crate) fn take(&mut self, answer: &Value, member: &str) -> Result<Vec<Value>, Error> {
         let entries = match answer.get(member) {
             Some(Value::Array(entries)) => entries.clone(),
-            Some(_) => return Err(malformed(member, Some(format!("`{member}` is no list")))),
+            Some(_) => return Err(malformed(member, Some(format!("`{member}` is not a list")))),
             None => return Err(malformed(member, Some(format!("`{member}` is missing")))),
         };
         let age = Duration::from_millis(answer.get("ttlMs").and_then(Value::as_u64).unwrap_or(0));

@@ -370,7 +370,7 @@ async fn malformed_questions_are_refused_with_what_is_wrong() {
         tokio::task::yield_now().await;
     }
     for (id, code, part) in [
-        (71, -32602, "`requestedSchema` is no object"),
+        (71, -32602, "`requestedSchema` is not an object"),
         (72, -32602, "`mode` is neither"),
         (73, -32602, "a user name or a password"),
         (74, -32601, "novel/method"),

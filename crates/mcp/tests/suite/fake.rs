@@ -238,6 +238,7 @@ pub(crate) fn definition(command: &str) -> Definition {
             cwd: "/".into(),
             env: Default::default(),
             env_vars: Vec::new(),
+            confinement: Default::default(),
         }),
         enabled_tools: None,
         disabled_tools: Vec::new(),

@@ -111,7 +111,7 @@ enum Stream {
     TooLong,
     /// The connection ends within the answer.
     BrokenOff,
-    /// It names a pause that is no number, and answers.
+    /// It names a pause that is not a number, and answers.
     OddPause,
     /// It ends without an answer and names no pause; so do those that follow.
     NoPause,

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use serde_json::{Value, json};
 
+use wire::Wire;
+
 use super::{ErrorStep, OnExhausted, Script, Scripted, Step, player::Player, request::RequestBody};
 
 /// Most conversations whose position in the script is remembered; beyond it, the least recently
@@ -26,6 +28,16 @@ pub(crate) struct Engine {
     conversations: Mutex<Conversations>,
 }
 
+/// A request of any wire.
+pub(crate) struct InWire<'a> {
+    pub(crate) wire: Wire,
+    pub(crate) conversation: &'a str,
+    /// The request in the form of the Responses API.
+    pub(crate) responses: &'a [u8],
+    /// The request as it was sent.
+    pub(crate) body: &'a [u8],
+}
+
 /// The response to a request.
 pub(crate) enum Answer {
     Stream(Box<Player>),
@@ -38,7 +50,10 @@ pub(crate) struct Refusal {
     pub(crate) delay: Duration,
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
+    /// In the form of the Responses API, unless the script gives it.
     pub(crate) body: Bytes,
+    /// The script gives the body: it is sent as it is, on every wire.
+    pub(crate) is_verbatim: bool,
 }
 
 #[derive(Debug, Default)]
@@ -66,19 +81,44 @@ impl Engine {
         }
     }
 
-    /// Answers the request whose bytes are `body`.
+    /// Answers a request of the Responses API whose bytes are `body`.
     pub(crate) fn answer(&self, body: &[u8], headers: &HeaderMap) -> Answer {
         let request = match RequestBody::parse(body) {
             Ok(request) => request,
-            Err(error) => {
-                let message = format!("the request body cannot be read: {error}");
-                return Answer::Refusal(Refusal::error(400, "invalid_json", &message));
-            }
+            Err(error) => return unreadable(&error),
         };
         if let Some(message) = request.refused_schema() {
             return Answer::Refusal(Refusal::error(400, "invalid_json_schema", &message));
         }
-        let (scripted, given) = match self.choose(&request, body, headers) {
+        let conversation = request.conversation().to_owned();
+        self.play(Wire::Responses, &conversation, &request, body, headers)
+    }
+
+    /// Answers a request of any wire, which was checked.
+    pub(crate) fn answer_in_wire(&self, asked: &InWire<'_>, headers: &HeaderMap) -> Answer {
+        let request = match RequestBody::parse(asked.responses) {
+            Ok(request) => request,
+            Err(error) => return unreadable(&error),
+        };
+        if asked.wire == Wire::Responses
+            && let Some(message) = request.refused_schema()
+        {
+            return Answer::Refusal(Refusal::error(400, "invalid_json_schema", &message));
+        }
+        self.play(asked.wire, asked.conversation, &request, asked.body, headers)
+    }
+
+    /// Plays the next response of a conversation for a request, whose bytes as they were sent are `body`.
+    fn play(
+        &self,
+        wire: Wire,
+        conversation: &str,
+        request: &RequestBody<'_>,
+        body: &[u8],
+        headers: &HeaderMap,
+    ) -> Answer {
+        let chosen = self.choose((wire, conversation), request, body, headers);
+        let (scripted, given) = match chosen {
             Ok(chosen) => chosen,
             Err(refusal) => return Answer::Refusal(refusal),
         };
@@ -91,20 +131,21 @@ impl Engine {
             let delay = Duration::from_millis(delay.sum());
             return Answer::Refusal(Refusal::scripted(error, *status, delay));
         }
-        let tag = tag(request.conversation(), body.len(), given);
-        Answer::Stream(Box::new(Player::new(scripted, &request, body.len(), tag)))
+        let tag = tag(conversation, body.len(), given);
+        Answer::Stream(Box::new(Player::new(scripted, request, body.len(), tag)))
     }
 
     /// The response for the request's conversation, and the number of earlier ones. Only a request
     /// that meets the response's expectations advances the conversation.
     fn choose(
         &self,
+        (wire, conversation): (Wire, &str),
         request: &RequestBody<'_>,
         body: &[u8],
         headers: &HeaderMap,
     ) -> Result<(Arc<Scripted>, usize), Refusal> {
         let mut conversations = self.conversations.lock().unwrap_or_else(PoisonError::into_inner);
-        let conversation = conversations.enter(request.conversation());
+        let conversation = conversations.enter(conversation);
         let given = conversation.given;
         let scripted = self.nth(conversation.ordinal, given)?;
         if let Some(expect) = &scripted.expect
@@ -112,6 +153,10 @@ impl Engine {
         {
             let message = format!("expectation of response {} failed: {problem}", given + 1);
             return Err(Refusal::error(400, "expectation_failed", &message));
+        }
+        if let Some(problem) = scripted.steps.iter().find_map(|step| uncarried(step, wire)) {
+            let message = format!("response {} of the script has {problem}", given + 1);
+            return Err(Refusal::error(400, "unsupported_step", &message));
         }
         conversation.given += 1;
         Ok((Arc::clone(scripted), given))
@@ -184,8 +229,24 @@ impl Refusal {
             }
         };
         let headers = error.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        Self { delay, status, headers, body: body.into() }
+        let is_verbatim = error.body.is_some();
+        Self { delay, status, headers, body: body.into(), is_verbatim }
     }
+}
+
+fn unreadable(error: &serde_json::Error) -> Answer {
+    let message = format!("the request body cannot be read: {error}");
+    Answer::Refusal(Refusal::error(400, "invalid_json", &message))
+}
+
+/// A step that a wire cannot carry.
+fn uncarried(step: &Step, wire: Wire) -> Option<String> {
+    let what = match (step, wire) {
+        (Step::ImageGeneration(_), Wire::Messages | Wire::Chat) => "a generated image",
+        (Step::WebSearch(_), Wire::Chat) => "a search by the provider",
+        _ => return None,
+    };
+    Some(format!("{what}, which answers on the wire `{wire}` do not have"))
 }
 
 /// Distinguishes responses in ids: the same request at the same position gets the same ids in every

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, io::Write as _, sync::Arc, time::Duration};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Scripted, Step, Usage, request::RequestBody};
+use super::{BYTES_PER_TOKEN, Scripted, Step, Usage, request::RequestBody};
 use model::json;
 
 mod items;
@@ -14,13 +14,13 @@ mod items;
 /// Bytes per block, unless a pause comes first.
 const BLOCK: usize = 32 << 10;
 const DEFAULT_CHUNK_CHARS: usize = 32;
-/// Bytes of text per estimated token, if a script gives no usage.
-const BYTES_PER_TOKEN: usize = 4;
 
 /// The next action on the response's stream; after the last action the stream ends properly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Bytes(Bytes),
+    /// Bytes of no event, which the script gives for any wire.
+    Raw(Bytes),
     Pause(Duration),
     /// Close the connection.
     Cut,
@@ -58,7 +58,6 @@ enum Piece {
     /// An event: its type, and its members as JSON without braces.
     Event(&'static str, String),
     Deltas(Deltas),
-    Raw(String),
     Action(Action),
     Created,
     Ended(End),
@@ -151,6 +150,26 @@ impl Player {
         self
     }
 
+    /// The counts of the response that are known at its beginning.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// True if the script gives no counts.
+    pub(crate) fn is_estimated(&self) -> bool {
+        self.usage.output_tokens == u64::MAX
+    }
+
+    /// Counts the input, unless the script does.
+    pub(crate) fn with_input(mut self, input: u64, cached: u64, written: u64) -> Self {
+        if self.is_estimated() {
+            self.usage.input_tokens = input;
+            self.usage.cached_input_tokens = cached;
+            self.usage.cache_write_input_tokens = written;
+        }
+        self
+    }
+
     /// The whole stream as text, without pauses.
     #[cfg(test)]
     pub(crate) fn text(self) -> String {
@@ -170,7 +189,6 @@ impl Player {
         match piece {
             Piece::Event(kind, members) => self.write_event(kind, &members),
             Piece::Deltas(deltas) => return self.write_delta(deltas),
-            Piece::Raw(text) => self.out.extend_from_slice(text.as_bytes()),
             Piece::Action(action) => return Some(action),
             Piece::Created => {
                 let members = format!("\"response\":{}", self.response);
@@ -216,7 +234,7 @@ impl Player {
 
     fn write_end(&mut self, end: End) {
         let mut usage = self.usage;
-        if usage.output_tokens == u64::MAX {
+        if self.is_estimated() {
             usage.output_tokens = self.written.div_ceil(BYTES_PER_TOKEN) as u64;
         }
         let sum = usage.input_tokens.saturating_add(usage.output_tokens);
@@ -271,7 +289,9 @@ impl Player {
             Step::DelayMs(ms) => self.action(Action::Pause(Duration::from_millis(*ms))),
             Step::Error(error) => self.error(error),
             Step::Cut(cut) => {
-                self.queue.push_back(Piece::Raw(cut.bytes.clone()));
+                if !cut.bytes.is_empty() {
+                    self.action(Action::Raw(cut.bytes.clone().into()));
+                }
                 self.action(Action::Cut);
                 self.ended = true;
             }
@@ -474,11 +494,10 @@ mod tests {
     #[test]
     fn pauses_and_ends_follow_the_earlier_events() {
         let actions = play(json!([{"delay_ms": 5}, {"message": "a"}, {"cut": "data: {"}]));
-        let Action::Bytes(last) = &actions[2] else { panic!("{actions:?}") };
-        assert!(matches!(actions[0], Action::Bytes(_)));
+        assert!(matches!((&actions[0], &actions[2]), (Action::Bytes(_), Action::Bytes(_))));
         assert_eq!(actions[1], Action::Pause(Duration::from_millis(5)));
-        assert!(last.ends_with(b"data: {"));
-        assert_eq!(actions[3..], [Action::Cut]);
+        let raw = Action::Raw(Bytes::from_static(b"data: {"));
+        assert_eq!(actions[3..], [raw, Action::Cut]);
         assert_eq!(play(json!(["idle"])).last(), Some(&Action::Idle));
         let failed = events(&play(json!([{"error": {"code": "server_is_overloaded"}}])));
         assert!(matches!(failed.last(), Some(Event::Failed(_))));

@@ -18,6 +18,7 @@ use super::{
     reply::{Answered, Refused, Reply},
     saying::mixed,
 };
+use crate::wires::segments;
 
 /// Seconds since 1970.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -34,22 +35,6 @@ pub struct OfflineModel {
     /// The clock for creation times.
     pub clock: Clock,
 }
-
-/// The first segments of the supported paths.
-const ROOTS: [&str; 12] = [
-    "audio",
-    "chat",
-    "completions",
-    "embeddings",
-    "files",
-    "fine_tuning",
-    "images",
-    "models",
-    "moderations",
-    "responses",
-    "vector_stores",
-    "videos",
-];
 
 /// A request, without the headers that no handler uses.
 pub(super) struct Call<'a> {
@@ -171,19 +156,10 @@ pub(super) fn not_served(method: &str, path: &str) -> Refused {
     Refused::new(StatusCode::NOT_FOUND, "not_found", message)
 }
 
-/// The segments from the first known one on; any prefix is skipped.
-pub(super) fn segments(path: &str) -> Vec<&str> {
-    let all: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    let behind_version = all.iter().position(|segment| *segment == "v1").map(|at| at + 1);
-    let known = |segment: &&str| ROOTS.contains(segment);
-    let from = behind_version.or_else(|| all.iter().position(known)).unwrap_or(0);
-    all[from..].to_vec()
-}
-
 /// The value of a required string field.
 pub(super) fn text<'a>(body: &'a Value, name: &'static str) -> Result<&'a str, Refused> {
     let text = body[name].as_str();
-    text.ok_or_else(|| Refused::value(name, format!("`{name}` is missing, or is no text.")))
+    text.ok_or_else(|| Refused::value(name, format!("`{name}` is missing, or is not text.")))
 }
 
 /// The value of an optional integer field from 1 to `most`.

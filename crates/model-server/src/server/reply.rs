@@ -31,6 +31,8 @@ pub(super) enum Reply {
     Bytes(&'static str, Bytes),
     /// A stream of events.
     Events(Actions),
+    /// A JSON document that is sent piece by piece.
+    Pieces(Actions),
 }
 
 impl Reply {
@@ -52,6 +54,7 @@ impl Reply {
             Reply::Json(value) => return plain(StatusCode::OK, value.to_string().into()),
             Reply::Bytes(kind, bytes) => (kind, Either::Left(Full::new(bytes))),
             Reply::Events(actions) => ("text/event-stream", Either::Right(Playing::new(actions))),
+            Reply::Pieces(actions) => ("application/json", Either::Right(Playing::new(actions))),
         };
         let mut response = Response::new(body);
         response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
@@ -83,6 +86,13 @@ impl Refused {
 
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, param: None, message: message.into() }
+    }
+
+    /// The same refusal for a caller of another wire.
+    pub(super) fn into_failure(self) -> wire::Failure {
+        let error =
+            json!({"error": {"message": self.message, "param": self.param, "code": self.code}});
+        wire::Failure::read(self.status.as_u16(), error.to_string().as_bytes())
     }
 
     pub(super) fn into_response(self) -> Response<AnswerBody> {
@@ -137,7 +147,9 @@ impl Body for Playing {
                 self.pause = None;
             }
             match self.actions.next() {
-                Some(Action::Bytes(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(Action::Bytes(bytes) | Action::Raw(bytes)) => {
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
                 Some(Action::Pause(pause)) => self.pause = Some(Box::pin(time::sleep(pause))),
                 Some(end @ (Action::Cut | Action::Idle)) => {
                     // An error discards data that is not written yet; a pause flushes it first.

@@ -55,6 +55,24 @@ impl Offline {
         })
     }
 
+    /// Plays the answer to a request that another wire translated to this form.
+    pub(super) fn play_translated(&self, responses: &[u8]) -> Result<Player, Refused> {
+        let unreadable = |error: serde_json::Error| {
+            Refused::value("body", format!("The body cannot be read: {error}."))
+        };
+        let body: Value = serde_json::from_slice(responses).map_err(unreadable)?;
+        let request = RequestBody::parse(responses).map_err(unreadable)?;
+        let scripted = Arc::new(scripted(&body)?);
+        let player = Player::new(scripted, &request, responses.len(), self.tag());
+        Ok(player.about(self.members(&body)))
+    }
+
+    /// The tokens of such a request.
+    pub(super) fn tokens_of_translated(responses: &[u8]) -> u64 {
+        let body = serde_json::from_slice(responses).unwrap_or_default();
+        tokens(input_chars(&body))
+    }
+
     fn check_previous(&self, body: &Value) -> Result<(), Refused> {
         let Some(id) = body["previous_response_id"].as_str() else { return Ok(()) };
         if self.kept().responses.get(id).is_some() {

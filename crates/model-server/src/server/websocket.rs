@@ -19,11 +19,11 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
-use super::offline::segments;
 use super::reply::{AnswerBody, plain};
 use super::{MAX_REQUEST_BYTES, State};
 use crate::script::engine::{Answer, Refusal};
 use crate::script::player::{Action, Player};
+use crate::wires::segments;
 
 /// Longest time for the rest of the handshake.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -117,7 +117,7 @@ fn answer(
     if request["type"] != "response.create" {
         return Err(invalid("the frame is no `response.create`"));
     }
-    let members = request.as_object_mut().ok_or_else(|| invalid("the frame is no object"))?;
+    let members = request.as_object_mut().ok_or_else(|| invalid("the frame is not an object"))?;
     members.shift_remove("type");
     let mut items = Vec::new();
     let previous = members.shift_remove("previous_response_id").filter(|id| !id.is_null());
@@ -150,7 +150,7 @@ async fn play(socket: &mut Socket, player: Player, mut items: Vec<Value>) -> Opt
     for action in player {
         let mut events = Vec::new();
         match action {
-            Action::Bytes(bytes) => {
+            Action::Bytes(bytes) | Action::Raw(bytes) => {
                 let read =
                     |_: &[u8], data: &[u8]| events.push(String::from_utf8_lossy(data).into_owned());
                 reader.feed(&bytes, read).ok()?;

@@ -5,3 +5,4 @@ mod http;
 mod offline_and_record;
 mod offline_server;
 mod websocket;
+mod wires;

@@ -412,7 +412,7 @@ async fn other_routes_are_served() {
 async fn a_script_serves_requests_without_streaming() {
     let script = json!({"responses": [{"steps": [{"delay_ms": 1},
         {"message": "said"}, {"usage": {"input_tokens": 9, "output_tokens": 3}}]},
-        {"steps": [{"cut": {}}]}]});
+        {"steps": [{"cut": {}}]}, {"steps": [{"message": "more"}]}]});
     let script = Script::parse("test", &script.to_string()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = Server(listener.local_addr().unwrap());
@@ -423,5 +423,10 @@ async fn a_script_serves_requests_without_streaming() {
     let answer = server.post("/responses", json!({"model": "m", "input": "x"})).await;
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (500, &json!("cut_response")));
     let chat = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
-    assert_eq!(server.post("/chat/completions", chat).await.ok()["object"], "chat.completion");
+    let answer = server.post("/chat/completions", chat).await.ok();
+    assert_eq!(answer["object"], "chat.completion");
+    assert_eq!(answer["choices"][0]["message"]["content"], "more");
+    // Other routes are the offline model's.
+    let embedded = json!({"model": "m", "input": "hi"});
+    assert_eq!(server.post("/embeddings", embedded).await.ok()["object"], "list");
 }

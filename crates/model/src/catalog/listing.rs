@@ -50,7 +50,7 @@ pub struct Listing {
 }
 
 /// Reads an answer: an object with an array `data` or `models`, or an array, of objects with `id`.
-/// Of entries with one id the first counts; entries whose id is no name are left out.
+/// Of entries with one id the first counts; entries whose id is not a name are left out.
 ///
 /// # Errors
 /// What the answer is instead.

@@ -14,7 +14,10 @@ use super::Client;
 use crate::catalog::{ListedModel, Listing, MAX_LISTING_BYTES, parse_listing};
 use crate::http_clients::HttpClients;
 use crate::open::{MAX_ERROR_BODY, unreachable};
-use crate::{Endpoint, Failure, FailureKind, KeySource, Provider, Transport, failure_from_status};
+use crate::{
+    Endpoint, Failure, FailureKind, KeySource, Provider, Transport, Wire, failure_from_status,
+    wires,
+};
 
 /// Longest time for the whole answer.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -80,7 +83,7 @@ pub(super) async fn list(
 ) -> Result<ModelsAnswer, Failure> {
     let asked = async {
         let Some(server) = provider.local else {
-            return ask(http, provider, "/models", etag).await;
+            return ask(http, provider, wires::list_path(provider.wire), etag).await;
         };
         // Its own list is below the root of the server.
         let root = provider.base_url.trim_end_matches("/v1").to_owned();
@@ -113,6 +116,10 @@ async fn ask(
     let mut request = endpoint.request(&Method::GET, Bytes::new());
     let headers = request.headers_mut();
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+    if provider.wire == Wire::Messages {
+        let version = HeaderValue::from_static("2023-06-01");
+        headers.entry("anthropic-version").or_insert(version);
+    }
     if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(etag).ok()) {
         headers.insert(header::IF_NONE_MATCH, etag);
     }
@@ -129,12 +136,13 @@ async fn ask(
     }
     if head.status != StatusCode::OK {
         let text = collect(body, MAX_ERROR_BODY).await.unwrap_or_default();
+        let text = wires::refusal(provider, head.status, text);
         let label = &endpoint.label;
         return Err(failure_from_status(provider, label, head.status, &head.headers, &text));
     }
     let body = collect(body, MAX_LISTING_BYTES).await?;
     let Listing { models, left_out } = read_listing(provider, &body).map_err(|problem| {
-        failure(format!("the answer to {} is no list of models: {problem}", endpoint.label))
+        failure(format!("the answer to {} is not a list of models: {problem}", endpoint.label))
     })?;
     if left_out > 0 {
         tracing::warn!(
@@ -151,9 +159,15 @@ async fn ask(
 
 /// Reads a list in the form of the provider.
 fn read_listing(provider: &Provider, body: &[u8]) -> Result<Listing, String> {
-    let Some(server) = provider.local else { return parse_listing(body) };
+    let translated = |answer| match provider.local {
+        Some(server) => server.listing(answer),
+        None => wires::listing(provider.wire, answer),
+    };
+    if provider.local.is_none() && matches!(provider.wire, Wire::Responses | Wire::Chat) {
+        return parse_listing(body);
+    }
     match serde_json::from_slice(body) {
-        Ok(answer) => parse_listing(server.listing(answer).to_string().as_bytes()),
+        Ok(answer) => parse_listing(translated(answer).to_string().as_bytes()),
         // It says what is wrong.
         Err(_) => parse_listing(body),
     }

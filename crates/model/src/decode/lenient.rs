@@ -153,7 +153,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Members<'a> {
-    /// The members of `json`; `None` if it is no object.
+    /// The members of `json`; `None` if it is not an object.
     pub(super) fn read(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }

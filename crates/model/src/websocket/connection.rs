@@ -148,7 +148,7 @@ impl Connection {
                 Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => continue,
                 Ok(Some(Ok(Message::Binary(_)))) => {
                     return Response::cut(Failure::disconnected(format!(
-                        "{} sent a binary message, which is no event",
+                        "{} sent a binary message, which is not an event",
                         self.endpoint.host()
                     )));
                 }

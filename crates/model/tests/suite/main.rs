@@ -6,3 +6,4 @@ mod compression;
 mod limits;
 mod streams;
 mod websocket_limits;
+mod wires;

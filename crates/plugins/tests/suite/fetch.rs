@@ -217,6 +217,7 @@ async fn a_server_that_does_not_answer_is_given_up_on() {
         layer: sandbox::Layer::Auto,
         descriptors: None,
         kept: Vec::new(),
+        limits_by: sandbox::LimitsBy::Auto,
     });
     let environment = vec![("PATH".into(), common::PATH.into())];
     let mut git = plugins::Git::new(std::sync::Arc::new(sandbox), environment);

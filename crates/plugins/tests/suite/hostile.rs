@@ -298,7 +298,7 @@ const FOLDERS: &[Case] = &[
             std::fs::remove_dir_all(p.join(".claude-plugin")).unwrap();
             std::fs::rename(p.join("skills"), p.join("other")).unwrap();
         },
-        expect: "is no plugin",
+        expect: "is not a plugin",
         harm: |c| c.join("other").exists(),
     },
     Case {
@@ -464,12 +464,12 @@ async fn hostile_trees_are_refused() {
             "link out",
             |r, _| vec![("120000", "leak", object(r, "blob", b"../../user/secret"))],
             // The link is left out; see `a_bad_link_refuses_what_it_belongs_to`.
-            "is no marketplace",
+            "is not a marketplace",
         ),
         (
             "absolute link",
             |r, _| vec![("120000", "leak", object(r, "blob", b"/etc/passwd"))],
-            "is no marketplace",
+            "is not a marketplace",
         ),
         (
             "one name twice",
@@ -480,7 +480,7 @@ async fn hostile_trees_are_refused() {
             "huge file",
             |r, _| vec![("100644", "big", object(r, "blob", &vec![0; 17 << 20]))],
             // Left out; see `a_large_file_and_a_name_in_two_spellings_refuse_what_they_belong_to`.
-            "is no marketplace",
+            "is not a marketplace",
         ),
     ];
     for (name, make, expect) in cases {

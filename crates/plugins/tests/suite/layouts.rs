@@ -249,7 +249,7 @@ fn cases() -> Vec<Case> {
         case(
             "nothing",
             json!({"name": "empty", "source": "./empty", "description": "Nothing."}),
-            Err("it is no plugin: it has no manifest (`.agent-plugin/plugin.json`"),
+            Err("it is not a plugin: it has no manifest (`.agent-plugin/plugin.json`"),
         ),
         case(
             "another name than its manifest",

@@ -201,5 +201,5 @@ async fn errors_name_what_the_user_has() {
         std::fs::remove_dir_all(plugin.join(name)).unwrap();
     }
     let error = home.stage(&read(&root), "one").await.unwrap_err().to_string();
-    assert!(error.starts_with(&format!("{}: it is no plugin", plugin.display())), "{error}");
+    assert!(error.starts_with(&format!("{}: it is not a plugin", plugin.display())), "{error}");
 }

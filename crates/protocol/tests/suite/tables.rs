@@ -123,7 +123,13 @@ const OWN_METHODS: &[&str] = &[
     "thread/queue/start",
     "thread/queue/update",
     "thread/search",
+    "thread/search/cancel",
+    "thread/search/stream",
+    "thread/search/stream/cancel",
     "thread/searchOccurrences",
+    "worktree/list",
+    "worktree/merge",
+    "worktree/remove",
 ];
 
 const DOCUMENTED_SERVER_REQUESTS: &[&str] = &[
@@ -210,6 +216,7 @@ const OWN_NOTIFICATIONS: &[&str] = &[
     "thread/metadata/updated",
     "thread/queue/changed",
     "thread/rolledBack",
+    "thread/search/partial",
     "thread/settings/updated",
 ];
 
@@ -257,6 +264,7 @@ const EXPERIMENTAL: &[&str] = &[
     "thread/rolledBack",
     "thread/search",
     "thread/settings/updated",
+    "worktree/",
 ];
 
 #[test]

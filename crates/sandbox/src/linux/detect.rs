@@ -2,11 +2,13 @@
 
 use std::io;
 
+use super::cgroup::CommandGroups;
 use super::{landlock, notify, sys};
 use crate::error::{Error, ErrorKind};
+use crate::limits::LimitsBy;
 
 /// The layers of this machine; an error says why one does not work.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Detected {
     /// Namespaces, with a file system of their own.
     pub(crate) namespaces: Result<(), Error>,
@@ -14,6 +16,8 @@ pub(crate) struct Detected {
     pub(crate) landlock: Result<u32, Error>,
     /// The supervisor as the one who makes changes that Landlock forbids.
     pub(crate) broker: Result<(), Error>,
+    /// The folder of control groups for commands.
+    pub(crate) control_groups: Result<CommandGroups, String>,
 }
 
 /// Finds out if a supervisor can answer calls of its command.
@@ -34,6 +38,21 @@ pub(crate) fn broker() -> Result<(), Error> {
         };
         Error::new(ErrorKind::Unavailable, message).next_step(hint)
     })
+}
+
+/// The control groups of commands, as far as they are wanted.
+pub(crate) fn control_groups(wanted: LimitsBy) -> Result<CommandGroups, String> {
+    if wanted == LimitsBy::Supervisors {
+        return Err("the configuration allows supervisors only".to_owned());
+    }
+    let made = CommandGroups::make()?;
+    match made.limits() || wanted == LimitsBy::ControlGroups {
+        true => Ok(made),
+        false => Err(format!(
+            "the controllers `memory` and `pids` are not available ({})",
+            made.describe()
+        )),
+    }
 }
 
 /// The version of Landlock, if it is recent enough to enforce a whole policy.

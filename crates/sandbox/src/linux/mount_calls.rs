@@ -8,6 +8,7 @@ use std::ptr;
 
 use rustix::process::Pid;
 
+use super::limit_calls;
 use super::sys::{Forked, check};
 
 /// `MOUNT_ATTR_RDONLY`.
@@ -28,11 +29,18 @@ pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 /// The further namespace of a command that has no network, or a managed one.
 pub(crate) const NETWORK: libc::c_int = libc::CLONE_NEWNET;
 
-/// Forks into new namespaces.
+/// Forks into new namespaces, and into a control group if there is one.
 ///
 /// # Safety
 /// The process must have only one thread, because the child allocates and takes locks.
-pub(crate) unsafe fn fork_into(namespaces: libc::c_int) -> io::Result<Forked> {
+pub(crate) unsafe fn fork_into(
+    namespaces: libc::c_int,
+    group: Option<BorrowedFd<'_>>,
+) -> io::Result<Forked> {
+    if let Some(group) = group {
+        // SAFETY: the caller guarantees it.
+        return unsafe { limit_calls::fork_into_group(namespaces, group) };
+    }
     let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
     // SAFETY: without a stack and without sharing memory, this is a fork; the caller guarantees the rest.
     match check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })? {
@@ -50,10 +58,13 @@ pub(crate) unsafe fn fork_into(namespaces: libc::c_int) -> io::Result<Forked> {
 ///
 /// # Safety
 /// As for [`fork_into`].
-pub(crate) unsafe fn fork_sibling(network: bool) -> io::Result<Forked> {
+pub(crate) unsafe fn fork_sibling(
+    network: bool,
+    group: Option<BorrowedFd<'_>>,
+) -> io::Result<Forked> {
     let own = libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWNS | libc::CLONE_PARENT;
     // SAFETY: the caller guarantees it.
-    unsafe { fork_into(own | if network { NETWORK } else { 0 }) }
+    unsafe { fork_into(own | if network { NETWORK } else { 0 }, group) }
 }
 
 /// Gives this process a copy of its mounts.

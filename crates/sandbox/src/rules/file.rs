@@ -376,7 +376,7 @@ impl<'t> Reader<'t> {
                 '\\' => {
                     let unknown = |c: Option<char>| {
                         let shown = c.map(|c| c.escape_debug().to_string()).unwrap_or_default();
-                        self.error(begins + offset, format!("`\\{shown}` is no escape here"))
+                        self.error(begins + offset, format!("`\\{shown}` is not an escape here"))
                     };
                     match chars.next().map(|(_, c)| c) {
                         Some(c @ ('\\' | '"' | '\'')) => text.push(c),

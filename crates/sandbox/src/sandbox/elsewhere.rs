@@ -1,6 +1,6 @@
 //! Systems on which no layer of ours works: everything is refused, nothing runs unconfined.
 
-use super::interface::{Config, LayerStatus, Platform, Spawn};
+use super::interface::{Config, Degradation, LayerStatus, Platform, Spawn};
 use crate::error::{Error, ErrorKind};
 use crate::process::Process;
 
@@ -21,8 +21,11 @@ impl Platform for Elsewhere {
 
     async fn prepare(&self) {}
 
-    async fn degradation(&self) -> Option<String> {
-        Some(WHY.to_owned())
+    async fn degradation(&self) -> Option<Degradation> {
+        Some(Degradation {
+            warning: WHY.to_owned(),
+            for_commands: "No command can run here.".to_owned(),
+        })
     }
 
     fn is_known_whole(&self) -> bool {
@@ -47,6 +50,7 @@ mod tests {
             layer: Layer::Auto,
             descriptors: None,
             kept: Vec::new(),
+            limits_by: crate::LimitsBy::default(),
         };
         let platform = Elsewhere::new(config);
         for policy in [policy::RootedPolicy::READ_ONLY, policy::RootedPolicy::FULL_ACCESS] {
@@ -62,6 +66,7 @@ mod tests {
                 stdin: Stdin::Null,
                 outputs: Outputs::Separate,
                 egress: None,
+                limits: crate::Limits::default(),
             };
             let error = platform.spawn(spawn).await.expect_err("refused");
             assert_eq!(error.kind(), ErrorKind::Unavailable);

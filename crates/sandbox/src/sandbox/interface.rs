@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use policy::RootedPolicy;
 
 use crate::error::Error;
+use crate::limits::LimitsBy;
 use crate::process::Process;
 use crate::pty::Size;
 
@@ -21,6 +22,7 @@ pub struct Config {
     /// Folders that no confined command may change, even where they lie in a writable root, are one, or
     /// do not exist yet: the agent's home, whose files start programs outside of the sandbox.
     pub kept: Vec<PathBuf>,
+    pub limits_by: LimitsBy,
 }
 
 /// Which layer confines commands.
@@ -66,6 +68,8 @@ pub struct Spawn {
     pub outputs: Outputs,
     /// The only way to the network, whatever `policy` allows. Needs a policy that confines.
     pub egress: Option<std::sync::Arc<crate::egress::Egress>>,
+    /// Limits of the command.
+    pub limits: crate::limits::Limits,
 }
 
 /// Standard input of a command without a terminal.
@@ -92,11 +96,20 @@ pub enum Outputs {
 /// The state of one layer on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerStatus {
-    /// `namespaces`, `landlock`, `seccomp`.
+    /// `namespaces`, `landlock`, `seccomp`, `control groups`.
     pub layer: &'static str,
     pub usable: bool,
     /// The parts that work, or the reason why the layer does not, with advice.
     pub detail: String,
+}
+
+/// The parts of the sandbox that do not work on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Degradation {
+    /// For people: which parts do not work, why, and the remedy.
+    pub warning: String,
+    /// For the author of commands, such as a model: the differences that commands notice, as whole sentences.
+    pub for_commands: String,
 }
 
 /// The part of this crate that each platform implements: how commands are started and confined. Everything else of
@@ -113,7 +126,7 @@ pub(crate) trait Platform: Sized + Send + Sync {
     fn prepare(&self) -> impl Future<Output = ()> + Send;
 
     /// See [`crate::Sandbox::degradation`].
-    fn degradation(&self) -> impl Future<Output = Option<String>> + Send;
+    fn degradation(&self) -> impl Future<Output = Option<Degradation>> + Send;
 
     /// See [`crate::Sandbox::is_known_whole`].
     fn is_known_whole(&self) -> bool;

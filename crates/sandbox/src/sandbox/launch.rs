@@ -15,7 +15,7 @@ use rustix::net::{
 
 use crate::program::SUPERVISE_ARGUMENT;
 use crate::supervise::child::Streams;
-use crate::supervise::request::MAX_START_FDS;
+use crate::supervise::request::{MAX_START_FDS, WITH_EGRESS, WITH_TABLE};
 
 /// Starts commands through a separate process.
 #[derive(Debug)]
@@ -46,17 +46,23 @@ impl Launcher {
             streams.stdout.as_fd(),
             streams.stderr.as_fd(),
         ];
-        fds.extend(streams.egress.as_ref().map(AsFd::as_fd));
+        let mut with = 0;
+        for (more, bit) in [(&streams.egress, WITH_EGRESS), (&streams.table, WITH_TABLE)] {
+            if let Some(fd) = more {
+                fds.push(fd.as_fd());
+                with |= bit;
+            }
+        }
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = running.as_ref()
-            && send(&live.control, &fds).is_ok()
+            && send(&live.control, with, &fds).is_ok()
         {
             return Ok(ours);
         }
         // Never started, or killed.
         *running = None;
         let fresh = running.insert(launch(&self.supervisor, self.descriptors)?);
-        send(&fresh.control, &fds)?;
+        send(&fresh.control, with, &fds)?;
         Ok(ours)
     }
 }
@@ -86,11 +92,12 @@ fn launch(supervisor: &Path, descriptors: Option<u64>) -> io::Result<Running> {
     Ok(Running { control: ours, child })
 }
 
-fn send(control: &OwnedFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+fn send(control: &OwnedFd, with: u8, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_START_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(fds));
-    let byte = [io::IoSlice::new(&[0])];
+    let byte = [with];
+    let byte = [io::IoSlice::new(&byte)];
     rustix::net::sendmsg(control, &byte, &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }

@@ -9,19 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::files::Pool;
-use policy::{Access, ReadAccess, RootedPolicy};
+use policy::RootedPolicy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
-use super::interface::{Config, Layer, LayerStatus, Outputs, Platform, Spawn, Stdin};
+use super::confinement::{confine, layers, wrap};
+use super::interface::{Config, Degradation, Layer, LayerStatus, Outputs, Platform, Spawn, Stdin};
 use super::launch::Launcher;
 use super::pipes::Pipes;
 use crate::error::{Error, ErrorKind};
+use crate::limits::{Exceeded, GroupLimits, Limits, Member, Scope};
 use crate::linux::detect::{self, Detected};
-use crate::linux::landlock::{self, Ruleset};
-use crate::linux::seccomp::{self, Files, Network};
-use crate::linux::view::View;
 use crate::output::OutputBuffer;
 use crate::process::{Control, OUTPUT_CHUNKS, Process, Shared};
 use crate::program::{empty_command, exec_error, find_program, too_long};
@@ -29,8 +28,8 @@ use crate::protect::{Placeholder, Protection};
 use crate::pump::Pump;
 use crate::resolved::Resolved;
 use crate::supervise::handover;
-use crate::supervise::places::Places;
-use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Request, Stage};
+use crate::supervise::request::{Confinement, REPORT_BYTES, Report, Request, Stage};
+use crate::supervise::request_limits::RequestedLimits;
 
 /// Starts commands through the launcher, under the layers that work here.
 #[derive(Debug)]
@@ -48,8 +47,20 @@ const MAX_CONCURRENT_STARTS: usize = 32;
 /// Time for a supervisor to start a command. One that takes longer waits for a file system.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Confinement, and the placeholders to hold until the command has ended.
-type Confined = (Confinement, Vec<Placeholder>);
+/// The differences that commands notice where namespaces cannot be made.
+const WITHOUT_NAMESPACES: &str = "No namespaces can be made here: `/proc` lists the machine's other processes, which \
+     commands cannot signal or inspect; names and sizes of hidden files can be seen; a managed network carries TCP \
+     only, and a server that a command starts on localhost cannot be reached in it.";
+/// The same where, besides, supervisors cannot make changes of files.
+const LANDLOCK_ALONE: &str = "The sandbox is stricter here: nothing new can be made directly in a writable folder \
+     (only in folders that exist in it), modes, owners and times cannot be changed, and commands under permission \
+     profiles or with the managed network are refused.";
+/// The same where nothing confines commands.
+const NOTHING: &str =
+    "Commands cannot be confined here, so that only those can run that leave the sandbox.";
+
+/// The name of the control groups among the layers.
+const CONTROL_GROUPS: &str = "control groups";
 
 impl Platform for Linux {
     fn new(config: Config) -> Self {
@@ -63,10 +74,11 @@ impl Platform for Linux {
     }
 
     async fn spawn(&self, spawn: Spawn) -> Result<Process, Error> {
-        let found = match spawn.policy.is_unconfined() {
+        let detected = match spawn.policy.is_unconfined() && !spawn.limits.are_watched() {
             true => None,
             false => Some(Arc::clone(self.detected().await)),
         };
+        let found = detected.clone().filter(|_| !spawn.policy.is_unconfined());
         let (layer, place) = (self.config.layer, spawn.cwd.clone());
         let kept = self.config.kept.clone();
         let prepared = self.files.run(&place, move || {
@@ -75,7 +87,8 @@ impl Platform for Linux {
         });
         let (prepared, spawn) = prepared.await.map_err(unanswered)??;
         let Prepared { program, confinement, placeholders, lapsed } = prepared;
-        let mut process = self.start(&program, &spawn, confinement, placeholders).await?;
+        let mut process =
+            self.start(&program, &spawn, confinement, placeholders, detected.as_deref()).await?;
         process.lapsed = lapsed;
         Ok(process)
     }
@@ -115,33 +128,55 @@ impl Platform for Linux {
             Ok(actions) => (true, format!("actions: {}", actions.trim())),
             Err(_) => (false, "the kernel was built without CONFIG_SECCOMP_FILTER".to_owned()),
         };
-        [("namespaces", namespaces), ("landlock", landlock), ("seccomp", seccomp)]
-            .map(|(layer, (usable, detail))| LayerStatus { layer, usable, detail })
-            .into()
+        let groups = match &found.control_groups {
+            Ok(groups) => {
+                (true, format!("the kernel enforces limits of commands: {}", groups.describe()))
+            }
+            Err(why) => {
+                (false, format!("limits of commands are enforced by their supervisors: {why}"))
+            }
+        };
+        let layers = [
+            ("namespaces", namespaces),
+            ("landlock", landlock),
+            ("seccomp", seccomp),
+            (CONTROL_GROUPS, groups),
+        ];
+        layers.map(|(layer, (usable, detail))| LayerStatus { layer, usable, detail }).into()
     }
 
-    async fn degradation(&self) -> Option<String> {
+    async fn degradation(&self) -> Option<Degradation> {
         let found = self.detected().await;
         let (namespaces, landlock) = layers(self.config.layer, found);
         let no_namespaces = namespaces.err()?;
-        Some(match (landlock, &found.broker) {
-            (Ok(_), Ok(())) => format!(
-                "the sandbox works without namespaces ({no_namespaces}). Commands are confined by Landlock and \
+        let (warning, for_commands) = match (landlock, &found.broker) {
+            (Ok(_), Ok(())) => (
+                format!(
+                    "the sandbox works without namespaces ({no_namespaces}). Commands are confined by Landlock and \
                  their supervisor, with these differences: they see the machine's other processes in /proc; the \
                  managed network carries TCP only, and servers of their own on localhost do not work in it; \
                  names and sizes of files that a permission profile hides can be seen{}",
-                detect::advice_in_container()
+                    detect::advice_in_container()
+                ),
+                WITHOUT_NAMESPACES,
             ),
-            (Ok(_), Err(why)) => format!(
-                "the sandbox works in part: {no_namespaces}. {why}. With Landlock alone, commands make no new \
+            (Ok(_), Err(why)) => (
+                format!(
+                    "the sandbox works in part: {no_namespaces}. {why}. With Landlock alone, commands make no new \
                  entries at the top of a writable folder and change no modes, owners and times, and permission \
                  profiles and the managed network do not work"
+                ),
+                LANDLOCK_ALONE,
             ),
-            (Err(no_landlock), _) => format!(
-                "no command can be confined here, so that those run only that leave the sandbox: \
+            (Err(no_landlock), _) => (
+                format!(
+                    "no command can be confined here, so that those run only that leave the sandbox: \
                  {no_namespaces}. {no_landlock}"
+                ),
+                NOTHING,
             ),
-        })
+        };
+        Some(Degradation { warning, for_commands: for_commands.to_owned() })
     }
 
     fn is_known_whole(&self) -> bool {
@@ -156,8 +191,12 @@ impl Linux {
     }
 
     async fn detect(&self) -> Detected {
-        let namespaces = self.probe().await;
-        Detected { namespaces, landlock: detect::landlock(), broker: detect::broker() }
+        Detected {
+            namespaces: self.probe().await,
+            landlock: detect::landlock(),
+            broker: detect::broker(),
+            control_groups: detect::control_groups(self.config.limits_by),
+        }
     }
 
     /// Makes the confinement of a command, and starts none.
@@ -174,11 +213,13 @@ impl Linux {
             stdin: Stdin::Null,
             outputs: Outputs::Separate,
             egress: None,
+            limits: Limits::default(),
         };
         let resolved = Resolved::new(&spawn.policy, None);
         let (confinement, placeholders) = wrap(false, &resolved, &Protection::default(), &spawn)
             .map_err(io_error("preparing the sandbox"))?;
-        let mut process = self.start(Path::new(""), &spawn, confinement, placeholders).await?;
+        let mut process =
+            self.start(Path::new(""), &spawn, confinement, placeholders, None).await?;
         let mut printed = OutputBuffer::new(2048);
         let exit = process.collect(&mut OutputBuffer::new(2048), &mut printed).await;
         if exit.success() { Ok(()) } else { Err(detect::explain(&printed.text())) }
@@ -190,9 +231,11 @@ impl Linux {
         spawn: &Spawn,
         confinement: Confinement,
         placeholders: Vec<Placeholder>,
+        found: Option<&Detected>,
     ) -> Result<Process, Error> {
         let own_network = matches!(confinement, Confinement::Namespaces { .. });
-        let request = request(program, spawn, confinement, &placeholders)?;
+        let (limits, member) = limits(&spawn.limits, found)?;
+        let request = request(program, spawn, confinement, &placeholders, limits)?;
         let mut pipes = Pipes::open(spawn).map_err(io_error("opening pipes for the command"))?;
         let mut proxied = None;
         if let Some(egress) = &spawn.egress {
@@ -200,6 +243,10 @@ impl Linux {
             let (ours, theirs) = pair.map_err(io_error("opening a socket for the proxy"))?;
             pipes.theirs.egress = Some(theirs.into());
             proxied = Some((Arc::clone(egress), OwnedFd::from(ours)));
+        }
+        if let Some(member) = &member {
+            let table = member.table().try_clone_to_owned();
+            pipes.theirs.table = Some(table.map_err(io_error("sharing the table of limits"))?);
         }
         let permit = self.starts.acquire().await.expect("the semaphore is never closed");
         let supervisor = self
@@ -222,6 +269,7 @@ impl Linux {
             pid,
             supervisor,
             input: pipes.input,
+            member,
             ended: when_ended,
             finished: when_finished,
         });
@@ -235,6 +283,7 @@ impl Linux {
             placeholders,
             files: self.files.clone(),
             place: spawn.cwd.clone(),
+            output_limit: spawn.limits.output,
         };
         if let Some((egress, socket)) = proxied {
             let mut ended = shared.ended.clone();
@@ -244,6 +293,33 @@ impl Linux {
         tokio::spawn(pump.run());
         Ok(Process { output: receiver, lapsed: Vec::new(), control: Control { shared } })
     }
+}
+
+/// The limits as the supervisor gets them, and the command as a member of its group.
+fn limits(
+    limits: &Limits,
+    found: Option<&Detected>,
+) -> Result<(RequestedLimits, Option<Member>), Error> {
+    let groups = found.and_then(|found| found.control_groups.as_ref().ok());
+    let mut requested = RequestedLimits {
+        command: limits.command.maxima(),
+        file_size: limits.file_size,
+        nice: limits.nice,
+        control_groups: groups.map(|groups| groups.folder().to_owned()),
+        ..RequestedLimits::default()
+    };
+    let Some(GroupLimits { group, together }) = &limits.group else {
+        return Ok((requested, None));
+    };
+    requested.together = together.maxima();
+    requested.group = group.number();
+    if let Some((resource, limit, reached)) = group.used_up(&requested.together) {
+        let used_up = Exceeded { resource, scope: Scope::Group, limit, reached };
+        return Err(Error::limit(used_up));
+    }
+    let member = group.join().map_err(io_error("making a table of limits"))?;
+    requested.row = member.row();
+    Ok((requested, Some(member)))
 }
 
 /// A command that is ready to start.
@@ -271,68 +347,6 @@ fn prepare(
         resolved.guarding(&spawn.guarded).keeping(kept).granting(&spawn.granted).settle();
     let (confinement, placeholders) = confine(layer, found, &resolved, spawn)?;
     Ok(Prepared { program, confinement, placeholders, lapsed: resolved.lapsed() })
-}
-
-fn confine(
-    layer: Layer,
-    found: Option<&Detected>,
-    resolved: &Resolved,
-    spawn: &Spawn,
-) -> Result<Confined, Error> {
-    let Some(found) = found.filter(|_| resolved.confined) else {
-        return match spawn.egress {
-            None => Ok((Confinement::None, Vec::new())),
-            Some(_) => {
-                Err(unavailable("a managed network needs a policy that confines the command"))
-            }
-        };
-    };
-    if resolved.check_read(&spawn.cwd).is_err() {
-        return Err(bad_cwd(&spawn.cwd, "the sandbox policy does not allow reading it"));
-    }
-    let protection = protection(resolved).map_err(io_error("looking at writable folders"))?;
-    match layers(layer, found) {
-        (Ok(()), _) => wrap(found.landlock.is_ok(), resolved, &protection, spawn)
-            .map_err(io_error("preparing the sandbox")),
-        (Err(no_namespaces), Ok(abi)) => {
-            if let (Err(why), Some(part)) = (&found.broker, needs_more(resolved, spawn)) {
-                return Err(unavailable(&format!(
-                    "{part} cannot be enforced by Landlock alone. {no_namespaces}. {why}"
-                )));
-            }
-            landlocked(*abi, found, resolved, &protection, spawn.egress.is_some())
-                .map_err(io_error("preparing the sandbox"))
-        }
-        (Err(no_namespaces), Err(no_landlock)) => {
-            Err(unavailable(&format!("{no_namespaces}. {no_landlock}")))
-        }
-    }
-}
-
-/// The part of a policy that Landlock alone cannot enforce: where connections go, and a path inside of a folder that
-/// differs from it.
-fn needs_more(resolved: &Resolved, spawn: &Spawn) -> Option<&'static str> {
-    if spawn.egress.is_some() {
-        return Some("a managed network");
-    }
-    resolved.rules.is_some().then_some("a permission profile")
-}
-
-/// The layers that may be used, each with the reason why it cannot.
-fn layers(layer: Layer, found: &Detected) -> (Result<(), String>, Result<&u32, String>) {
-    let namespaces = found.namespaces.clone().map_err(|error| error.to_string());
-    let landlock = found.landlock.as_ref().map_err(Error::to_string);
-    match layer {
-        Layer::Auto => (namespaces, landlock),
-        Layer::Namespaces => {
-            (namespaces, Err("the configuration allows namespaces only".to_owned()))
-        }
-        Layer::Landlock => (Err("the configuration allows Landlock only".to_owned()), landlock),
-        Layer::None => {
-            let refused = || "the configuration allows no layer of the sandbox".to_owned();
-            (Err(refused()), Err(refused()))
-        }
-    }
 }
 
 /// Sends the request, waits until the command runs, and returns its process id.
@@ -389,103 +403,12 @@ fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> Error
     Error::io(context, source)
 }
 
-fn protection(resolved: &Resolved) -> io::Result<Protection> {
-    let roots = resolved.writable_folders();
-    let found = resolved.protected_paths().map_err(io::Error::other)?;
-    let mut protection = Protection::of(&roots, &found);
-    if resolved.rules.is_some() {
-        protection.follow(&roots, &resolved.real_rules());
-    }
-    Ok(protection)
-}
-
-fn wrap(
-    landlock: bool,
-    resolved: &Resolved,
-    protection: &Protection,
-    spawn: &Spawn,
-) -> io::Result<Confined> {
-    let mut placeholders = Vec::new();
-    let mut read_only = protection.read_only.clone();
-    for path in &protection.missing {
-        // Nothing can be created at the top of a frozen root.
-        if path.parent().is_some_and(|parent| protection.frozen.iter().any(|root| root == parent)) {
-            continue;
-        }
-        placeholders.extend(Placeholder::hold(path)?);
-        match path.symlink_metadata() {
-            // Where the link leads was not checked.
-            Ok(meta) if meta.is_symlink() => return Err(changed(path)),
-            Ok(_) => read_only.push(path.clone()),
-            // A command cannot create it either: it has the same rights.
-            Err(_) => {}
-        }
-    }
-    read_only.sort();
-    let managed = spawn.egress.is_some();
-    let view = View::new(resolved, protection, &read_only)?;
-    let filter =
-        seccomp::to_bytes(&seccomp::filter(of_machine(resolved.network || managed), Files::Mounts));
-    // Pinned folders are mounted writable as well, so they must be those that were checked. In a
-    // profile, its rules decide about them.
-    let pins = protection.pins.iter().filter(|_| resolved.rules.is_none());
-    let roots = || protection.roots.iter().chain(pins).map(bytes).collect();
-    let narrowing = (landlock && runs_inside(resolved)).then(|| Narrowing { roots: roots() });
-    let network = resolved.network && !managed;
-    Ok((Confinement::Namespaces { view, network, filter, narrowing }, placeholders))
-}
-
-/// Returns whether this program finds the system's libraries inside the sandbox.
-fn runs_inside(resolved: &Resolved) -> bool {
-    match &resolved.read {
-        ReadAccess::Full => true,
-        ReadAccess::Restricted { platform_defaults: true, .. } => true,
-        ReadAccess::Restricted { .. } => resolved
-            .real_rules()
-            .first()
-            .is_some_and(|(path, access)| path == Path::new("/") && *access != Access::None),
-    }
-}
-
-fn changed(path: &Path) -> io::Error {
-    let path = path.display();
-    io::Error::other(format!("{path} has just become a symbolic link; start the command again"))
-}
-
-/// The confinement by Landlock alone, with a supervisor that makes what the policy allows beyond it, if that is
-/// possible here.
-fn landlocked(
-    abi: u32,
-    found: &Detected,
-    resolved: &Resolved,
-    protection: &Protection,
-    is_managed: bool,
-) -> io::Result<Confined> {
-    let ruleset = Ruleset::new(abi, resolved, protection, is_managed)?;
-    if found.broker.is_err() {
-        let network = of_machine(resolved.network);
-        let filter = seccomp::to_bytes(&seccomp::filter(network, Files::Landlock));
-        return Ok((Confinement::Landlock { ruleset, filter, places: None }, Vec::new()));
-    }
-    let places = Places::new(resolved, protection);
-    let network = if is_managed { Network::Supervisor } else { of_machine(resolved.network) };
-    let files = Files::Supervisor {
-        reads: !places.readable.is_empty(),
-        signals: abi < landlock::SIGNALS_ABI,
-    };
-    let filter = seccomp::to_bytes(&seccomp::filter(network, files));
-    Ok((Confinement::Landlock { ruleset, filter, places: Some(places) }, Vec::new()))
-}
-
-fn of_machine(is_open: bool) -> Network {
-    if is_open { Network::Open } else { Network::None }
-}
-
 fn request(
     program: &Path,
     spawn: &Spawn,
     confinement: Confinement,
     placeholders: &[Placeholder],
+    limits: RequestedLimits,
 ) -> Result<Vec<u8>, Error> {
     let variable =
         |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
@@ -504,6 +427,7 @@ fn request(
         ports: spawn.egress.as_deref().map(handover::ports),
         placeholders: placeholders.iter().map(|held| bytes(held.path())).collect(),
         confinement,
+        limits,
     };
     let mut strings = request.argv.iter().chain(&request.env).chain([&request.cwd]);
     if strings.any(|string| string.contains(&0)) {
@@ -550,19 +474,19 @@ fn moved_cwd(cwd: &Path) -> Error {
         .next_step("nothing was run; try again, so that it is decided about again")
 }
 
-fn bad_cwd(path: &Path, reason: &str) -> Error {
+pub(super) fn bad_cwd(path: &Path, reason: &str) -> Error {
     let message = format!("the working folder {} cannot be used: {reason}", path.display());
     Error::new(ErrorKind::InvalidCommand, message)
 }
 
-fn unavailable(why: &str) -> Error {
+pub(super) fn unavailable(why: &str) -> Error {
     Error::new(ErrorKind::Unavailable, format!("the sandbox is not available: {why}"))
 }
 
-fn io_error(context: &str) -> impl Fn(io::Error) -> Error {
+pub(super) fn io_error(context: &str) -> impl Fn(io::Error) -> Error {
     move |source| Error::io(context, source)
 }
 
-fn bytes(string: impl AsRef<OsStr>) -> Vec<u8> {
+pub(super) fn bytes(string: impl AsRef<OsStr>) -> Vec<u8> {
     string.as_ref().as_bytes().to_vec()
 }

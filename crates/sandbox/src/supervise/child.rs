@@ -13,7 +13,7 @@ use super::broker::Broker;
 use super::handover;
 use super::request::{Confinement, Narrowing, Ports, Request, Stage};
 use crate::linux::view::View;
-use crate::linux::{capabilities, landlock, notify, seccomp, sys};
+use crate::linux::{capabilities, landlock, limit_calls, notify, seccomp, sys};
 
 /// The standard streams of a command.
 pub(crate) struct Streams {
@@ -22,6 +22,8 @@ pub(crate) struct Streams {
     pub(crate) stderr: OwnedFd,
     /// Socket for the listeners of a managed network.
     pub(crate) egress: Option<OwnedFd>,
+    /// The table of the limits of its group.
+    pub(crate) table: Option<OwnedFd>,
 }
 
 /// The confinement of a command in namespaces.
@@ -55,6 +57,9 @@ pub(crate) struct Prepared {
     narrowing: Option<Narrowed>,
     /// The socket for the listeners of a managed network.
     egress: Option<(Ports, OwnedFd)>,
+    /// Those that the command has from its start.
+    file_size: Option<u64>,
+    nice: u8,
     /// See [`Request`].
     pub(crate) placeholders: Vec<PathBuf>,
     /// Through these the command sends the supervisor the listener of its calls, which the second receives.
@@ -63,7 +68,11 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Does everything that is possible before the fork.
-    pub(crate) fn new(request: Request, egress: Option<OwnedFd>) -> io::Result<Prepared> {
+    pub(crate) fn new(
+        request: Request,
+        (file_size, nice): (Option<u64>, u8),
+        egress: Option<OwnedFd>,
+    ) -> io::Result<Prepared> {
         let narrowing = match &request.confinement {
             Confinement::Namespaces { narrowing, .. } => narrowing.as_ref(),
             // Nothing keeps the command from the machine's network.
@@ -85,6 +94,8 @@ impl Prepared {
             cwd: c_string(request.cwd)?,
             cwd_is_real: request.cwd_is_real,
             terminal: request.terminal,
+            file_size,
+            nice,
             confinement: request.confinement,
             placeholders: request.placeholders.into_iter().map(path).collect(),
         })
@@ -148,6 +159,8 @@ impl Prepared {
         let at = |stage: Stage| move |error: rustix::io::Errno| (stage, error.into());
         rustix::process::setsid().map_err(at(Stage::Session))?;
         sys::reset_signals();
+        limit_calls::restrain(self.file_size, self.nice)
+            .map_err(|error| (Stage::Session, error))?;
         rustix::stdio::dup2_stdin(&streams.stdin).map_err(at(Stage::Session))?;
         rustix::stdio::dup2_stdout(&streams.stdout).map_err(at(Stage::Session))?;
         rustix::stdio::dup2_stderr(&streams.stderr).map_err(at(Stage::Session))?;

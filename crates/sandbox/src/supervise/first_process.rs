@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus};
@@ -12,7 +12,7 @@ use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus};
 use super::child::{Inside, Network, Prepared, Streams};
 use super::ready::{self, Fact, Kept, Key, Ready, Stale};
 use super::request::{Ended, REPORT_BYTES, Report, Stage};
-use crate::linux::{capabilities, mount_calls, mounts, seccomp, sys};
+use crate::linux::{capabilities, limit_calls, mount_calls, mounts, seccomp, sys};
 
 /// Starts the process, in namespaces of an earlier command if some of `kept` are as they have to be. Returns its id, and
 /// the pipe from which [`read_end`] learns how the command ended.
@@ -24,6 +24,7 @@ pub(crate) fn start(
     inside: &Inside<'_>,
     streams: &Streams,
     kept: &Kept,
+    group: Option<BorrowedFd<'_>>,
 ) -> Result<(Pid, OwnedFd), (Stage, io::Error)> {
     let key = ready::key(inside.view, inside.network);
     let first = |pipe: &Pipe| First {
@@ -35,7 +36,7 @@ pub(crate) fn start(
     };
     if let Some(found) = kept.find(&key) {
         let facts = ready::facts(inside.view, &prepared.placeholders);
-        match begin(|pipe| join(found, &first(pipe), &facts)) {
+        match begin(|pipe| join(found, &first(pipe), &facts, group)) {
             // They are as they were for the earlier command: this one needs its own.
             Err((Stage::Namespaces, _)) => {}
             begun => return begun,
@@ -46,7 +47,7 @@ pub(crate) fn start(
         let network = if inside.network == Network::Machine { 0 } else { mount_calls::NETWORK };
         // SAFETY: this process was forked from a single-threaded one and has started no thread.
         #[allow(unsafe_code)]
-        match unsafe { mount_calls::fork_into(mount_calls::NAMESPACES | network) }? {
+        match unsafe { mount_calls::fork_into(mount_calls::NAMESPACES | network, group) }? {
             sys::Forked::Child => {
                 let make = |first: &First<'_>, _| first.make(ids, &key, kept);
                 let code = first(pipe).run(|| Some(Vec::new()), make);
@@ -59,14 +60,19 @@ pub(crate) fn start(
 
 /// Starts the process in the namespaces of an earlier command: a child of this process enters them, which cannot be
 /// undone, and forks it as its sibling.
-fn join(ready: &Ready, first: &First<'_>, facts: &[Fact]) -> io::Result<Pid> {
+fn join(
+    ready: &Ready,
+    first: &First<'_>,
+    facts: &[Fact],
+    group: Option<BorrowedFd<'_>>,
+) -> io::Result<Pid> {
     let is_managed = first.inside.network == Network::Managed;
     let mut started = Err(io::Error::other("the namespaces were not entered"));
     let mut enter = || {
         started = ready.enter(!is_managed).and_then(|()| {
             // SAFETY: as in `start`; the process has its own copy of all memory.
             #[allow(unsafe_code)]
-            match unsafe { mount_calls::fork_sibling(is_managed) }? {
+            match unsafe { mount_calls::fork_sibling(is_managed, group) }? {
                 sys::Forked::Child => {
                     let code = first.run(|| ready::compare(facts), First::join);
                     sys::exit_now(code);
@@ -118,13 +124,35 @@ fn begin(
     Err(error)
 }
 
+/// A message of the first process.
+pub(crate) enum Said {
+    /// The end of the command.
+    Ended(Ended),
+    /// The bytes that processes have written which it reaped.
+    Wrote(u64),
+    /// It says no more.
+    Nothing,
+}
+
+/// The next message of the first process, which may have ended without one.
+pub(crate) fn read(status: &OwnedFd) -> Said {
+    let mut report = [0; REPORT_BYTES];
+    let length = rustix::io::read(status, &mut report);
+    match Report::decode(&report).filter(|_| length == Ok(REPORT_BYTES)) {
+        Some(Report::Exited { how, .. }) => Said::Ended(how),
+        Some(Report::Wrote { bytes }) => Said::Wrote(bytes),
+        _ => Said::Nothing,
+    }
+}
+
 /// The end of the command; `None` if the first process has not said so, or ended before it.
 pub(crate) fn read_end(status: &OwnedFd) -> Option<Ended> {
-    let mut report = [0; REPORT_BYTES];
-    let length = rustix::io::read(status, &mut report).ok()?;
-    match Report::decode(&report).filter(|_| length == REPORT_BYTES)? {
-        Report::Exited(ended) => Some(ended),
-        Report::Started { .. } | Report::Failed { .. } => None,
+    loop {
+        match read(status) {
+            Said::Ended(how) => return Some(how),
+            Said::Wrote(_) => {}
+            Said::Nothing => return None,
+        }
     }
 }
 
@@ -162,7 +190,7 @@ impl First<'_> {
             return 1;
         }
         if self.prepared.runs_nothing() {
-            self.send(Report::Exited(Ended::Code(0)));
+            self.send(Report::exited(Ended::Code(0)));
             return 0;
         }
         let mut failure = None;
@@ -174,7 +202,7 @@ impl First<'_> {
         let end = match (started, failure) {
             (Ok(command), None) => {
                 sys::close_all_but(self.reporting);
-                wait(command)
+                self.wait(command)
             }
             (Ok(_), Some(error)) => Ended::NotExecuted(error.raw_os_error().unwrap_or(libc::EIO)),
             (Err(error), _) => {
@@ -182,7 +210,7 @@ impl First<'_> {
                 return 1;
             }
         };
-        self.send(Report::Exited(end));
+        self.send(Report::exited(end));
         0
     }
 
@@ -238,6 +266,28 @@ impl First<'_> {
         }
     }
 
+    /// Reaps children, own and adopted, until the command has ended. Reports what those have written whose parents did
+    /// not reap them: the supervisor can read it nowhere.
+    fn wait(&self, command: Pid) -> Ended {
+        /// Bytes between two reports.
+        const STEP: u64 = 16 << 20;
+        let mut reported = 0;
+        loop {
+            match rustix::process::wait(WaitOptions::empty()) {
+                Ok(Some((pid, status))) if pid == command => return ended(status),
+                Ok(_) => {
+                    let bytes = limit_calls::reaped().disk_written;
+                    if bytes >= reported + STEP {
+                        reported = bytes;
+                        self.send(Report::Wrote { bytes });
+                    }
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return Ended::NotConfined(1),
+            }
+        }
+    }
+
     fn send(&self, report: Report) {
         let _ = rustix::io::write(sys::borrowed(self.reporting).as_fd(), &report.encode());
     }
@@ -256,17 +306,6 @@ fn map_ids((user, group): (u32, u32)) -> io::Result<()> {
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/gid_map", &format!("{group} {group} 1\n"))?;
     write("/proc/self/uid_map", &format!("{user} {user} 1\n"))
-}
-
-/// Reaps children, own and adopted, until the command has ended.
-fn wait(command: Pid) -> Ended {
-    loop {
-        match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if pid == command => return ended(status),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return Ended::NotConfined(1),
-        }
-    }
 }
 
 /// As a shell reports it.

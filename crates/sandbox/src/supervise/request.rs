@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use policy::Access;
 
 use super::places::Places;
+use super::request_limits::RequestedLimits;
+use crate::limits::{Exceeded, Resource, Scope};
 use crate::linux::landlock::Ruleset;
 use crate::linux::view::{Missing, Step, View};
 
@@ -30,6 +32,7 @@ pub(crate) struct Request {
     /// Placeholders to remove after the command, if the server has ended.
     pub(crate) placeholders: Vec<Vec<u8>>,
     pub(crate) confinement: Confinement,
+    pub(crate) limits: RequestedLimits,
 }
 
 /// Ports of the proxies of a managed network.
@@ -87,9 +90,12 @@ pub(crate) struct Narrowing {
 
 /// The server's message to terminate all processes gracefully. Closing the socket kills them.
 pub(crate) const TERMINATE: u8 = b'T';
-/// Descriptors sent with a request: the socket to the server, three streams and, for a managed
-/// network, the socket for its listeners.
-pub(crate) const MAX_START_FDS: usize = 5;
+/// Descriptors sent with a request: the socket to the server, three streams, the socket for the listeners of a
+/// managed network and the table of a group's limits. A byte says which of the last two are sent.
+pub(crate) const MAX_START_FDS: usize = 6;
+/// Bits of that byte.
+pub(crate) const WITH_EGRESS: u8 = 1;
+pub(crate) const WITH_TABLE: u8 = 2;
 
 /// Larger than the arguments that the kernel accepts for `exec`.
 pub(crate) const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
@@ -134,6 +140,7 @@ impl Request {
                 }
             }
         }
+        put(&mut body, &self.limits.encode());
         let mut message = Vec::with_capacity(body.len() + 4);
         put(&mut message, &body);
         message
@@ -152,6 +159,7 @@ impl Request {
             ports: take_ports(&mut rest)?,
             placeholders: take_list(&mut rest)?,
             confinement: take_confinement(&mut rest)?,
+            limits: RequestedLimits::decode(&take_bytes(&mut rest)?)?,
         };
         rest.is_empty().then_some(request)
     }
@@ -164,8 +172,13 @@ pub(crate) enum Report {
     Started { pid: i32 },
     /// The command could not be started; `errno` is the reason.
     Failed { stage: Stage, errno: i32 },
-    /// The command ended; if confined, with all of its descendants.
-    Exited(Ended),
+    /// The command ended; if confined, with all of its descendants. The rest is what it used, as far as its group
+    /// has to know: milliseconds on processors, and bytes written.
+    Exited { how: Ended, cpu_time: u64, disk_written: u64 },
+    /// The command is being ended, or has ended, because of a limit.
+    Limited(Exceeded),
+    /// In reports of a first process: the processes that it reaped have written so many bytes.
+    Wrote { bytes: u64 },
 }
 
 /// The end of a command.
@@ -209,36 +222,64 @@ impl Stage {
 }
 
 /// Bytes of an encoded [`Report`].
-pub(crate) const REPORT_BYTES: usize = 12;
+pub(crate) const REPORT_BYTES: usize = 28;
 
 impl Report {
+    /// The report that a command ended, of which its group has nothing to know.
+    pub(crate) fn exited(how: Ended) -> Self {
+        Self::Exited { how, cpu_time: 0, disk_written: 0 }
+    }
+
     pub(crate) fn encode(self) -> [u8; REPORT_BYTES] {
-        let fields = match self {
-            Report::Started { pid } => [0, pid, 0],
-            Report::Failed { stage, errno } => [1, stage as i32, errno],
-            Report::Exited(Ended::Code(code)) => [2, 0, code],
-            Report::Exited(Ended::Signal(signal)) => [2, 1, signal],
-            Report::Exited(Ended::NotConfined(code)) => [2, 2, code],
-            Report::Exited(Ended::NotExecuted(errno)) => [2, 3, errno],
+        let (fields, amounts) = match self {
+            Report::Started { pid } => ([0, pid, 0], [0, 0]),
+            Report::Failed { stage, errno } => ([1, stage as i32, errno], [0, 0]),
+            Report::Exited { how, cpu_time, disk_written } => {
+                let [kind, value] = match how {
+                    Ended::Code(code) => [0, code],
+                    Ended::Signal(signal) => [1, signal],
+                    Ended::NotConfined(code) => [2, code],
+                    Ended::NotExecuted(errno) => [3, errno],
+                };
+                ([2, kind, value], [cpu_time, disk_written])
+            }
+            Report::Limited(Exceeded { resource, scope, limit, reached }) => {
+                ([3, resource as i32, i32::from(scope == Scope::Group)], [limit, reached])
+            }
+            Report::Wrote { bytes } => ([4, 0, 0], [bytes, 0]),
         };
         let mut bytes = [0; REPORT_BYTES];
-        for (field, place) in fields.iter().zip(bytes.as_chunks_mut::<4>().0) {
+        let (numbers, long) = bytes.split_at_mut(12);
+        for (field, place) in fields.iter().zip(numbers.as_chunks_mut::<4>().0) {
             *place = field.to_le_bytes();
+        }
+        for (amount, place) in amounts.iter().zip(long.as_chunks_mut::<8>().0) {
+            *place = amount.to_le_bytes();
         }
         bytes
     }
 
     pub(crate) fn decode(bytes: &[u8; REPORT_BYTES]) -> Option<Report> {
-        let [tag, first, second] = bytes.as_chunks::<4>().0 else { return None };
+        let (numbers, long) = bytes.split_at_checked(12)?;
+        let [tag, first, second] = numbers.as_chunks::<4>().0 else { return None };
+        let [amount, other] = long.as_chunks::<8>().0 else { return None };
         let first = i32::from_le_bytes(*first);
         let second = i32::from_le_bytes(*second);
+        let (amount, other) = (u64::from_le_bytes(*amount), u64::from_le_bytes(*other));
+        let exited = |how| Some(Report::Exited { how, cpu_time: amount, disk_written: other });
         match (i32::from_le_bytes(*tag), first) {
             (0, pid) => Some(Report::Started { pid }),
             (1, stage) => Some(Report::Failed { stage: Stage::from_number(stage)?, errno: second }),
-            (2, 0) => Some(Report::Exited(Ended::Code(second))),
-            (2, 1) => Some(Report::Exited(Ended::Signal(second))),
-            (2, 2) => Some(Report::Exited(Ended::NotConfined(second))),
-            (2, 3) => Some(Report::Exited(Ended::NotExecuted(second))),
+            (2, 0) => exited(Ended::Code(second)),
+            (2, 1) => exited(Ended::Signal(second)),
+            (2, 2) => exited(Ended::NotConfined(second)),
+            (2, 3) => exited(Ended::NotExecuted(second)),
+            (3, resource) => {
+                let resource = Resource::ALL.into_iter().find(|known| *known as i32 == resource)?;
+                let scope = if second == 1 { Scope::Group } else { Scope::Command };
+                Some(Report::Limited(Exceeded { resource, scope, limit: amount, reached: other }))
+            }
+            (4, 0) => Some(Report::Wrote { bytes: amount }),
             _ => None,
         }
     }
@@ -499,10 +540,13 @@ mod tests {
         fn a_request_round_trips(
             program in bytes(), argv in list(), env in list(), cwd in bytes(),
             cwd_is_real in any::<bool>(), terminal in any::<bool>(), ports in ports(),
-            placeholders in list(), confinement in confinement(),
+            placeholders in list(), confinement in confinement(), file_size in any::<u32>(),
         ) {
+            let file_size = Some(file_size.into());
+            let limits = RequestedLimits { file_size, ..RequestedLimits::default() };
             let request = Request {
                 program, argv, env, cwd, cwd_is_real, terminal, ports, placeholders, confinement,
+                limits,
             };
             let encoded = request.encode();
             prop_assert_eq!(Request::decode(&encoded[4..]), Some(request));
@@ -526,11 +570,18 @@ mod tests {
     fn every_report_round_trips() {
         let mut reports = vec![
             Report::Started { pid: 7 },
-            Report::Exited(Ended::Code(3)),
-            Report::Exited(Ended::Signal(9)),
-            Report::Exited(Ended::NotConfined(1)),
-            Report::Exited(Ended::NotExecuted(2)),
+            Report::Exited { how: Ended::Code(3), cpu_time: 4, disk_written: u64::MAX },
+            Report::exited(Ended::Signal(9)),
+            Report::exited(Ended::NotConfined(1)),
+            Report::exited(Ended::NotExecuted(2)),
+            Report::Wrote { bytes: 1 << 40 },
         ];
+        for resource in Resource::ALL {
+            for scope in [Scope::Command, Scope::Group] {
+                let exceeded = Exceeded { resource, scope, limit: 7, reached: 1 << 50 };
+                reports.push(Report::Limited(exceeded));
+            }
+        }
         reports.extend(Stage::ALL.map(|stage| Report::Failed { stage, errno: 2 }));
         for report in reports {
             assert_eq!(Report::decode(&report.encode()), Some(report));

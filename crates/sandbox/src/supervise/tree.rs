@@ -1,14 +1,52 @@
 //! The descendants of this process: finds them through `/proc`, signals and reaps them.
 
+use std::collections::HashSet;
 use std::fs;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
-/// All descendants of this process. It adopts orphans, so daemons are found as well.
+use crate::linux::limit_calls;
+
+/// All descendants of this process, parents before their children. It adopts orphans, so daemons are found as well.
 pub(crate) fn descendants() -> Vec<Pid> {
+    descendants_up_to(usize::MAX)
+}
+
+/// As [`descendants`]; ends the search when more than `most` are found.
+pub(crate) fn descendants_up_to(most: usize) -> Vec<Pid> {
+    walk(most, |_| {})
+}
+
+/// Kills all descendants of this process, even if they start others as fast as they can: no member of a process group
+/// starts another while the kernel kills the group, and a process outside of those is stopped before its children are
+/// looked for.
+pub(crate) fn kill_all() {
+    let own = rustix::process::getpgrp();
+    let mut killed = HashSet::new();
+    let found = walk(usize::MAX, |pid| {
+        // The groups of descendants have no other members: each command has a session of its own.
+        let group = rustix::process::getpgid(Some(pid)).ok().filter(|group| *group != own);
+        if let Some(group) = group.filter(|group| killed.insert(*group)) {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        limit_calls::forbid_processes(pid);
+        let _ = rustix::process::kill_process(pid, Signal::STOP);
+    });
+    signal(&found, Signal::KILL);
+}
+
+/// Kills the children of this process.
+pub(crate) fn kill_children() {
+    signal(&children(rustix::process::getpid()), Signal::KILL);
+}
+
+fn walk(most: usize, mut meet: impl FnMut(Pid)) -> Vec<Pid> {
     let mut found = children(rustix::process::getpid());
     let mut next = 0;
-    while let Some(pid) = found.get(next).copied() {
+    while let Some(pid) = found.get(next).copied()
+        && found.len() <= most
+    {
+        meet(pid);
         found.extend(children(pid));
         next += 1;
     }

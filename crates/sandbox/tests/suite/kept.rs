@@ -99,6 +99,7 @@ fn keeping(layer: Layer, home: &Path) -> Sandbox {
         layer,
         descriptors: None,
         kept: vec![home.to_owned()],
+        limits_by: sandbox::LimitsBy::Auto,
     })
 }
 

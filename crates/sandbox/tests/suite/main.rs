@@ -11,6 +11,8 @@ mod guarded;
 mod hostile;
 mod kept;
 mod lifecycle;
+mod limits;
+mod limits_of_groups;
 mod profiles;
 mod races;
 mod ready;

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::client_processes::{ProcessOrder, Registration, StdinChunk};
+use services::command_limits::reason;
 use services::command_runner::{CommandLine, CommandRunner};
 use services::error::Error;
 use services::peer::Peer;
@@ -100,7 +101,7 @@ impl ClientProcess {
         let Self { process, program, timeout, cap, streams, registered, ending } = self;
         let limits = (timeout, cap, streams);
         let (cause, exit, kept) =
-            supervise(process, limits, registered, ending, peer, on_output).await;
+            supervise(process, limits, registered, ending, peer, &on_output).await;
         if let Some(error) = exit.not_executed(&program) {
             return Err(error.into());
         }
@@ -109,6 +110,15 @@ impl ClientProcess {
             let [_, (why, _)] = &kept;
             let message = format!("the sandbox could not be set up: {}", why.trim());
             return Err(Error::failed(message));
+        }
+        let mut kept = kept;
+        if let Some(reason) = reason(&exit).filter(|_| cause == EndCause::Itself) {
+            let text = format!("\n[ended at a limit: {reason}]\n");
+            let [_, (errors, _)] = &mut kept;
+            match streams {
+                true => on_output(Stream::Stderr, STANDARD.encode(text), false),
+                false => errors.push_str(&text),
+            }
         }
         let exit_code = match cause {
             EndCause::TimedOut => 124,

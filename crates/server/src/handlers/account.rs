@@ -91,7 +91,7 @@ impl AccountMethods<Caller> for Server {
         if config.has_environment_key
             && !matches!(response, AccountLoginStartResponse::HostedAuthTokens)
         {
-            let message = "requests use the API key of the environment (AGENT_API_KEY or \
+            let message = "requests use the API key in the environment (AGENT_API_KEY or \
                            OPENAI_API_KEY), not this login; unset it to use the login";
             warnings::send_warning(&caller.peer, message.to_owned());
         }

@@ -25,6 +25,7 @@ use crate::server::Server;
 use services::allowed::Allowed;
 use services::command_checks::check_rules;
 use services::command_environment::{command_environment, command_tmpdir};
+use services::command_limits::command_limits;
 use services::command_runner::CommandLine;
 use services::convert::settings::client_sandbox;
 use services::error::Error;
@@ -174,6 +175,7 @@ impl Server {
             stdin: if params.stream_stdin { Stdin::Pipe } else { Stdin::Null },
             outputs: Outputs::Separate,
             egress: managed_network(&policy, &config, options, None)?,
+            limits: command_limits(&config, None),
             cwd,
             cwd_is_real: false,
         };

@@ -245,8 +245,8 @@ fn replaces(edit: &Edit, below: &[String]) -> bool {
 
 fn replaced_message(edit: &Edit) -> String {
     format!(
-        "`{}` is in several edits of one batch: they were made in their order, and what the last one \
-         wrote is in the file",
+        "`{}` is in several edits of one batch: they were applied in order, and the value of the \
+         last one is in the file",
         edit.key_path
     )
 }

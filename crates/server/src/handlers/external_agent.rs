@@ -207,7 +207,7 @@ impl Server {
                 true => format!("; these files cannot be used: {}", problems.join("; ")),
                 false => ", or its source has changed since it was shown".to_owned(),
             };
-            return Err(not_offered(&format!("there is no such item now{why}")));
+            return Err(not_offered(&format!("there is no such item any longer{why}")));
         };
         let names = match &item.details {
             Some(details) => chosen_names(offer.item.kind, details)?,
@@ -241,7 +241,8 @@ impl Server {
             })?;
             if self.shown_session(file).await?.as_ref() != Some(session) {
                 let path = visible::exact(&session.path);
-                return Err(not_offered(&format!("the session {path} is not as it was shown")));
+                let why = format!("the session {path} has changed since it was shown");
+                return Err(not_offered(&why));
             }
             files.push(file.clone());
         }
@@ -426,7 +427,7 @@ fn chosen_names(kind: Kind, details: &MigrationDetails) -> Result<Option<BTreeSe
         return Ok(None);
     }
     if named.is_empty() {
-        return Err(Error::invalid_params(format!("`details.{member}` names no part to import"))
+        return Err(Error::invalid_params(format!("`details.{member}` is empty"))
             .next_step("leave the item out to import nothing of it, or `details` to import all"));
     }
     Ok(Some(named.into_iter().map(|part| part.name).collect()))

@@ -289,7 +289,7 @@ fn entries<T: DeserializeOwned>(
     let parsed = listed.into_iter().filter_map(|entry| match serde_json::from_value(entry) {
         Ok(entry) => Some(entry),
         Err(error) => {
-            problems.push(format!("it lists an entry that has no valid form: {error}"));
+            problems.push(format!("it lists an invalid entry: {error}"));
             None
         }
     });
@@ -334,6 +334,6 @@ fn failed(server: &str, error: &mcp::Error) -> Error {
 /// An answer of a server as the protocol has it.
 fn answer<T: DeserializeOwned>(server: &str, value: Value) -> Result<T, Error> {
     serde_json::from_value(value).map_err(|error| {
-        Error::failed(format!("MCP server `{server}`: its answer has no valid form: {error}"))
+        Error::failed(format!("MCP server `{server}`: its answer is invalid: {error}"))
     })
 }

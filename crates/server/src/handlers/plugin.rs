@@ -102,6 +102,6 @@ fn marketplace(path: Option<String>, remote: Option<String>) -> Result<PathBuf, 
         (None, Some(_)) => Err(no_service()),
         (Some(_), Some(_)) => Err(Error::exclusive("marketplacePath", "remoteMarketplaceName")),
         (None, None) => Err(Error::invalid_params("`marketplacePath` is missing")
-            .next_step("give the `path` of a marketplace that `plugin/list` names")),
+            .next_step("give the `path` of a marketplace from `plugin/list`")),
     }
 }

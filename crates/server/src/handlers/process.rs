@@ -13,6 +13,7 @@ use crate::handlers::command;
 use crate::server::Server;
 use services::command_checks::check_full_access;
 use services::command_environment::command_environment;
+use services::command_limits::command_limits;
 use services::command_runner::CommandLine;
 use services::error::Error;
 use services::folders;
@@ -148,6 +149,7 @@ impl Server {
                 Some(true) => Stdin::Pipe,
                 _ => Stdin::Null,
             },
+            limits: command_limits(&config, None),
             ..CommandLine::new(argv, cwd, env, policy)
         };
         let timeout = command::timeout(params.timeout_ms)?;

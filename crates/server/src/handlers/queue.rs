@@ -36,9 +36,9 @@ impl QueueMethods<Caller> for Server {
         let metadata = params.responsesapi_client_metadata.is_some();
         refuse_missing("thread/queue/add", &[("responsesapiClientMetadata", metadata)])?;
         let client_id = params.client_user_message_id;
-        if !(1..=MAX_CLIENT_ID).contains(&client_id.chars().count()) {
+        if !(1..=MAX_CLIENT_ID).contains(&client_id.chars().count()) || client_id.contains('\0') {
             return Err(Error::invalid_params(format!(
-                "`clientUserMessageId` must have 1 to {MAX_CLIENT_ID} characters"
+                "`clientUserMessageId` must have 1 to {MAX_CLIENT_ID} characters, none of them NUL"
             )));
         }
         check_input(&params.input)?;

@@ -60,7 +60,7 @@ impl RealtimeMethods<Caller> for Server {
         let offer = params.transport.and_then(offer);
         check_length("transport.sdp", offer.as_deref(), 1, MAX_OFFER)?;
         if offer.as_deref().is_some_and(|offer| !offer.starts_with("v=0")) {
-            let message = "`transport.sdp` is no session description: it must begin with `v=0`";
+            let message = "`transport.sdp` is not a session description: it must begin with `v=0`";
             return Err(Error::invalid_params(message));
         }
         let handle = self.loaded_thread(&params.thread_id).await?;
@@ -168,7 +168,7 @@ fn voice_name(voice: RealtimeVoice) -> Result<String, Error> {
         return Ok(wanted);
     }
     let known = VOICES.into_iter().map(name).collect::<Result<Vec<_>, _>>()?.join(", ");
-    let message = format!("`voice`: `{wanted}` is a voice of version v1, and sessions are of v2");
+    let message = format!("`voice`: `{wanted}` is a voice of version v1, but sessions use v2");
     Err(Error::invalid_params(message).next_step(format!("choose one of {known}")))
 }
 

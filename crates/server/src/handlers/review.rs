@@ -10,9 +10,10 @@ use protocol::{
 };
 use session::{Answer, Id, Overrides, Settings};
 
+use crate::git_command::GitServices;
 use crate::handlers::thread::Attaching;
 use crate::handlers::turn::ask;
-use crate::review_change::{self, ChangeLocation, GitServices, ReviewSubject};
+use crate::review_change::{self, ChangeLocation, ReviewSubject};
 use services::allowed::{Allowed, MachineInput};
 use services::error::Error;
 use services::peer::{Caller, Gate, Peer, held_gate};
@@ -40,11 +41,7 @@ impl ReviewMethods<Caller> for Server {
         // The settings were allowed when they were set; the configuration may have changed since.
         let cwd = settings.cwd.clone();
         let (settings, _) = Allowed::new(settings, &config, &cwd);
-        let git = GitServices {
-            runner: self.services.runner.clone(),
-            files: self.services.files.clone(),
-            options: self.services.options.clone(),
-        };
+        let git = self.git_services();
         let located = review_change::locate(&git, &config, &settings, &target).await;
         let located = located.map_err(|error| error.within("`target`"))?;
         let detached = params.delivery == Some(ReviewDelivery::Detached);

@@ -152,7 +152,7 @@ impl Server {
         let found = set.found.skills.iter().find(|skill| skill.name == name);
         let message = || format!("`name`: {} has no skill `{name}`", cwd.display());
         let found = found.ok_or_else(|| {
-            Error::invalid_params(message()).next_step("give the `path` that `skills/list` names")
+            Error::invalid_params(message()).next_step("give the `path` from `skills/list`")
         })?;
         Ok(found.folder().to_owned())
     }

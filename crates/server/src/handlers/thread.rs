@@ -61,7 +61,8 @@ impl ThreadMethods<Caller> for Server {
         )?;
         check_source(params.thread_source.as_ref())?;
         let given = params.take_overrides();
-        let extra = Extra {
+        let worktree = params.worktree.take();
+        let mut extra = Extra {
             service_name: params.service_name,
             thread_source: params.thread_source,
             dynamic_tools: tools::checked(params.dynamic_tools.unwrap_or_default())?,
@@ -69,10 +70,22 @@ impl ThreadMethods<Caller> for Server {
         };
         // The loader looks at the folder, together with what it reads there.
         let cwd = given.cwd.as_deref().map(|cwd| folders::absolute("cwd", cwd)).transpose()?;
-        let overrides = opening_overrides(given, cwd, params.personality);
+        let mut overrides = opening_overrides(given, cwd, params.personality);
         let ephemeral = params.ephemeral.unwrap_or(false);
-        let handle =
-            self.services.loader.new_thread(caller.clients(), overrides, ephemeral, extra).await?;
+        let mut made = None;
+        if let Some(wanted) = worktree {
+            let worktree = self.make_worktree(&caller, overrides.cwd.as_deref(), &wanted).await?;
+            overrides.cwd = Some(worktree.record.cwd.clone());
+            extra.worktree = Some(worktree.on_wire());
+            made = Some(worktree);
+        }
+        let started =
+            self.services.loader.new_thread(caller.clients(), overrides, ephemeral, extra);
+        let started = started.await;
+        if let (Err(_), Some(worktree)) = (&started, &made) {
+            self.discard_worktree(worktree).await;
+        }
+        let handle = started?;
         self.attach(&caller, &handle, Overrides::default(), true).await
     }
 
@@ -98,6 +111,7 @@ impl ThreadMethods<Caller> for Server {
                     Some(path) => self.of_file(&path).await?,
                     None => params.thread_id,
                 };
+                self.check_worktree(&id, overrides.cwd.as_deref()).await?;
                 self.services.loader.resume_thread(caller.clients(), &id, &overrides).await?
             }
         };
@@ -129,6 +143,7 @@ impl ThreadMethods<Caller> for Server {
             let id = self.copy_of_file(&path, params.thread_source).await?;
             self.services.loader.resume_thread(caller.clients(), &id, &overrides).await?
         } else {
+            self.check_worktree(&params.thread_id, overrides.cwd.as_deref()).await?;
             let fork = Fork {
                 parent: &params.thread_id,
                 last_turn: params.last_turn_id,
@@ -448,8 +463,8 @@ impl Server {
         let gate = caller.gate();
         tokio::spawn(async move {
             gate.opened().await;
-            if let Some(message) = runner.degradation().await {
-                warnings::send_warning(&peer, message);
+            if let Some(degradation) = runner.degradation().await {
+                warnings::send_warning(&peer, degradation.warning);
             }
         });
     }

@@ -63,9 +63,8 @@ impl Known<'_> {
                 Some(problem) => Error::failed(problem.to_string()),
                 None => {
                     let id = visible::text(id);
-                    Error::not_found(format!("the plugin `{id}` is not installed")).next_step(
-                        "choose one that `plugin/list` names, with its `marketplacePath`",
-                    )
+                    Error::not_found(format!("the plugin `{id}` is not installed"))
+                        .next_step("choose one from `plugin/list`, with its `marketplacePath`")
                 }
             });
         };
@@ -171,10 +170,9 @@ fn sentences(
     contents: &Contents,
 ) -> Vec<String> {
     let problems = problems.iter().map(|problem| format!("left out: {problem}"));
-    let faults = skills.problems.iter().map(|problem| format!("a skill has a fault: {problem}"));
+    let faults = skills.problems.iter().map(|problem| format!("a skill has an error: {problem}"));
     let unused = contents.unused.iter();
-    let unused =
-        unused.map(|part| format!("not used here: its `{part}`, which are for other agents"));
+    let unused = unused.map(|part| format!("not used: its `{part}` (for other agents)"));
     let all = actions(parts).into_iter().chain(skills.needs.iter().cloned());
     all.chain(problems).chain(faults).chain(unused).map(one_line).collect()
 }

@@ -77,7 +77,7 @@ impl Plugins {
             all.damaged.retain(|one| one.path.file_stem().is_some_and(|stem| stem == &**name));
             if all.all.is_empty() && all.damaged.is_empty() {
                 return Err(Error::not_found(format!("there is no marketplace `{name}`"))
-                    .next_step("choose one that `plugin/list` names"));
+                    .next_step("choose one from `plugin/list`"));
             }
         }
         let mut response = MarketplaceUpgradeResponse {

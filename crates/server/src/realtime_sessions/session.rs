@@ -156,7 +156,8 @@ impl Session {
 
     fn remember(&self, role: Role, text: &str) {
         if !self.words.add(role, text) {
-            let message = "the thread is busy: something that was said is not in its history";
+            let message = "the thread is busy, so a part of the conversation is missing from its \
+                history";
             self.audience.error(message);
         }
     }
@@ -192,7 +193,7 @@ async fn stop(mut stopped: watch::Receiver<Option<Closed>>, handle: ThreadHandle
 fn described(failure: &Failure) -> String {
     match failure.http_status {
         Some(404 | 405 | 426 | 501) => {
-            format!("{}; the provider may offer no realtime API", failure.message)
+            format!("{}; the provider may not have a realtime API", failure.message)
         }
         _ => failure.message.clone(),
     }

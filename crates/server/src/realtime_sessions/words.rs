@@ -33,7 +33,10 @@ impl Words {
                 let fragments = vec![message];
                 let inject = |reply| MachineInput::Inject { reply, fragments };
                 if let Err(error) = audience.handle.ask(Gate::open(), inject).await {
-                    let message = format!("what was said is not in the thread's history: {error}");
+                    let message = format!(
+                        "the conversation could not be added to the thread's \
+                        history: {error}"
+                    );
                     audience.error(message);
                 }
             }

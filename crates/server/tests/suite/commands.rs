@@ -290,3 +290,24 @@ async fn a_degraded_sandbox_is_one_warning_a_connection() {
         assert_eq!(warnings.count(), 1);
     }
 }
+
+#[tokio::test]
+async fn the_model_is_told_what_the_sandbox_cannot_do() {
+    for (has_sandbox, sandbox, is_told) in [
+        (false, "readOnly", true),
+        (false, "workspaceWrite", true),
+        (false, "dangerFullAccess", false),
+        (true, "readOnly", false),
+    ] {
+        let mut env = TestEnvironment::with_responses(json!([says("x")])).await;
+        env.has_sandbox = has_sandbox;
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({ "sandbox": sandbox })).await;
+        peer.run_turn(&thread, "Hi.").await;
+        let introduction = env.model().requests()[0]["input"][0].to_string();
+        assert!(introduction.contains("<permissions>"), "{introduction}");
+        let found = introduction.contains("Commands cannot be confined here");
+        assert_eq!(found, is_told, "{has_sandbox} {sandbox}: {introduction}");
+    }
+}

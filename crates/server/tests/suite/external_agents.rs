@@ -246,7 +246,7 @@ async fn what_was_not_offered_is_refused_and_nothing_changes() {
             "no part",
         ),
         // No part chosen does not mean all of them.
-        (changed("HOOKS", &|item| item["details"]["hooks"] = json!([])), "names no part"),
+        (changed("HOOKS", &|item| item["details"]["hooks"] = json!([])), "` is empty"),
         (
             changed("HOOKS", &|item| item["details"] = json!({ "commands": [{ "name": "x" }] })),
             "another kind",
@@ -257,11 +257,11 @@ async fn what_was_not_offered_is_refused_and_nothing_changes() {
         (changed("SESSIONS", &|item| item["cwd"] = json!("/nope")), "no `cwd`"),
         (
             changed("SESSIONS", &|item| item["details"]["sessions"][0]["cwd"] = json!("/nope")),
-            "not as it was shown",
+            "has changed since it was shown",
         ),
         (
             changed("SESSIONS", &|item| item["details"]["sessions"][0]["title"] = json!("FAKE")),
-            "not as it was shown",
+            "has changed since it was shown",
         ),
         (changed("SESSIONS", &|item| item["details"]["sessions"][0]["x"] = json!(1)), "`x`"),
         (changed("HOOKS", &|item| item["descripton"] = json!("x")), "`descripton`"),
@@ -559,7 +559,7 @@ async fn settings_are_imported_key_by_key() {
     let user = user_home(&env);
     let codex = "model_verbosity = 'low'\nfile_opener = 'vscode'\nunknown_key = 1\n\
         [tui]\nnotifications = true\n[profiles.fast]\nmodel_reasoning_effort = 'low'\n\
-        [model_providers.old]\nbase_url = 'https://h.example/v1'\nwire_api = 'chat'\n\
+        [model_providers.old]\nbase_url = 'https://h.example/v1'\nwire_api = 'soap'\n\
         [[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = 'command'\ncommand = 'ours'\n\
         command_windows = 'theirs'\n";
     // As an editor on Windows stores it.

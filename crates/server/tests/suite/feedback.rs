@@ -118,7 +118,7 @@ async fn a_link_and_a_file_in_place_of_the_folder_are_left_alone() {
     std::fs::remove_file(&folder).unwrap();
     std::fs::write(&folder, "mine").unwrap();
     let fault = peer.refused("feedback/upload", report(json!({}))).await;
-    assert!(fault.message.contains("is no folder"), "{fault:?}");
+    assert!(fault.message.contains("is not a folder"), "{fault:?}");
 }
 
 // Effect of `feedback.enabled`.

@@ -75,8 +75,8 @@ async fn errors_say_what_to_do() {
     let long = "x".repeat(1_025);
     for (id, path, reason) in [
         ("new", "sub", "`path` must be an absolute path"),
-        ("taken", "/", "a watch named `taken` exists already"),
-        (long.as_str(), "/", "1024 at most"),
+        ("taken", "/", "a watch named `taken` already exists"),
+        (long.as_str(), "/", "at most 1024"),
     ] {
         let params = json!({ "watchId": id, "path": path });
         let error = client.refused("fs/watch", params).await;
@@ -98,7 +98,7 @@ async fn errors_say_what_to_do() {
     }
     let params = json!({ "watchId": "more", "path": "/" });
     let error = client.refused("fs/watch", params.clone()).await;
-    assert!(error.message.contains("256 at most"), "{}", error.message);
+    assert!(error.message.contains("at most 256"), "{}", error.message);
     let mut other = server.connect().await;
     assert_eq!(other.call("fs/watch", params).await, json!({ "path": "/" }));
 }

@@ -16,6 +16,7 @@ mod bad_provider;
 mod bad_websocket;
 mod budgets;
 mod client_processes;
+mod command_limits;
 mod commands;
 mod compaction;
 mod config_effects;
@@ -113,6 +114,7 @@ mod user_shell;
 mod verdicts;
 mod waiting;
 mod web_search;
+mod worktrees;
 
 use serde_json::{Value, json};
 

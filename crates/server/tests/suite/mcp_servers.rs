@@ -350,3 +350,57 @@ async fn a_server_and_what_it_started_end_with_the_program() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+// Effect of `mcp_servers.<id>.sandbox`, `mcp_servers.<id>.sandbox_network`.
+#[tokio::test]
+async fn a_confined_server_changes_only_its_folder() {
+    let env = Bench::new("").await.env;
+    let (inside, outside) = (env.root().join("inside"), env.root().join("outside"));
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    let entry = |name: &str, keys: &str| {
+        let tried = outside.join(name);
+        let script = format!(
+            "touch made; touch {}; {{ exec 3<>/dev/tcp/127.0.0.1/9; }} 2>&1 | grep -q permitted && touch offline; \
+             exit 7",
+            tried.display()
+        );
+        format!(
+            "[mcp_servers.{name}]\ncommand = \"bash\"\nargs = [\"-c\", {script:?}]\ncwd = {:?}\n{keys}\n",
+            inside.join(name)
+        )
+    };
+    for (name, keys, expect) in [
+        ("free", "", (true, true, false)),
+        ("writes", "sandbox = \"workspace-write\"", (true, false, true)),
+        ("reaches", "sandbox = \"workspace-write\"\nsandbox_network = true", (true, false, false)),
+        ("reads", "sandbox = \"read-only\"", (false, false, false)),
+    ] {
+        std::fs::create_dir(inside.join(name)).unwrap();
+        env.write_config(&format!("{text}\n{}", entry(name, &format!("required = true\n{keys}"))));
+        let server = env.start();
+        let mut peer = server.connect().await;
+        // It has ended once the start of the thread was refused.
+        peer.refused("thread/start", json!({})).await;
+        let made = (
+            inside.join(name).join("made").exists(),
+            outside.join(name).exists(),
+            inside.join(name).join("offline").exists(),
+        );
+        assert_eq!(made, expect, "{name}");
+        server.stop().await;
+    }
+    for (keys, why) in [
+        ("sandbox = \"workspace-write\"", "`mcp_servers.bare.cwd`"),
+        ("sandbox_network = true", "has no effect without `mcp_servers.bare.sandbox`"),
+    ] {
+        let entry = format!("[mcp_servers.bare]\ncommand = \"bash\"\nrequired = true\n{keys}\n");
+        env.write_config(&format!("{text}\n{entry}"));
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let fault = peer.refused("thread/start", json!({})).await;
+        assert!(fault.message.contains(why), "{keys}: {}", fault.message);
+        server.stop().await;
+    }
+}

@@ -378,7 +378,7 @@ async fn an_accepted_call_stays_accepted_whatever_else_the_answer_says() {
             json!({ "allowForSession": true }),
             "was not offered, so the answer holds for this call only",
         ),
-        (json!({ "bogus": 1 }), "`content.bogus` is no field of the form"),
+        (json!({ "bogus": 1 }), "`content.bogus` is not a field of the form"),
     ] {
         let asked = peer.asked("mcpServer/elicitation/request").await;
         peer.answer(&asked, json!({ "action": "accept", "content": content })).await;

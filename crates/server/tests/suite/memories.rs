@@ -190,7 +190,7 @@ async fn only_the_newest_notes_within_the_bound_are_given() {
 
 #[tokio::test]
 async fn hostile_notes_are_reported_and_left_out() {
-    for (is_link, expected) in [(true, "is no folder"), (false, "general.md")] {
+    for (is_link, expected) in [(true, "is not a folder"), (false, "general.md")] {
         let env = environment(json!([says("One.")])).await;
         let folder = env.home().join("memories");
         if is_link {

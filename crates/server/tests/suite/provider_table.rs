@@ -34,7 +34,7 @@ struct Product {
     answer: fn(usize) -> String,
 }
 
-const PRODUCTS: [Product; 8] = [
+const PRODUCTS: [Product; 11] = [
     Product {
         name: "The hosted API",
         variables: &[("OPENAI_API_KEY", "sk-hosted")],
@@ -144,7 +144,132 @@ const PRODUCTS: [Product; 8] = [
         // A proxy that converts leaves the arguments out of the last event: the deltas had them.
         answer: |n| plain(n, true).replace("\"arguments\":\"{", "\"left_out\":\"{"),
     },
+    Product {
+        name: "Claude",
+        variables: &[("ANTHROPIC_API_KEY", "sk-ant")],
+        more: "",
+        path: "/v1/messages",
+        heads: &["x-api-key: sk-ant", "anthropic-version: 2023-06-01"],
+        list: (
+            "/v1/models?limit=1000",
+            r#"{"data":[{"type":"model","id":"claude-opus-4-6","display_name":"Claude Opus"}]}"#,
+        ),
+        refusal: |body| {
+            let roles = body["messages"].as_array().into_iter().flatten();
+            let roles: Vec<&str> = roles.filter_map(|message| message["role"].as_str()).collect();
+            let alternate = roles.windows(2).all(|pair| pair[0] != pair[1]);
+            if body["max_tokens"].as_u64().is_none() {
+                return Some("max_tokens: Field required");
+            }
+            (roles.first() != Some(&"user") || !alternate)
+                .then_some("messages: roles must alternate between user and assistant")
+        },
+        answer: claude,
+    },
+    Product {
+        name: "Gemini",
+        variables: &[("GEMINI_API_KEY", "AIza")],
+        more: "",
+        path: "/v1beta/models/gemini-3-pro-preview:streamGenerateContent?alt=sse",
+        heads: &["x-goog-api-key: AIza"],
+        list: (
+            "/v1beta/models?pageSize=1000",
+            r#"{"models":[{"name":"models/gemini-3-pro-preview","inputTokenLimit":1048576}]}"#,
+        ),
+        // It refuses members that it does not know.
+        refusal: |body| {
+            let known =
+                ["contents", "systemInstruction", "tools", "toolConfig", "generationConfig"];
+            let mut members = body.as_object().into_iter().flatten();
+            members.any(|(name, _)| !known.contains(&name.as_str())).then_some("Unknown name")
+        },
+        answer: gemini,
+    },
+    Product {
+        name: "Chat Completions",
+        variables: &[("DEEPSEEK_API_KEY", "sk-deep")],
+        more: "",
+        path: "/chat/completions",
+        heads: &["authorization: Bearer sk-deep"],
+        list: ("/models", r#"{"object":"list","data":[{"id":"deepseek-chat","object":"model"}]}"#),
+        refusal: |body| {
+            let mut tools = body["tools"].as_array().into_iter().flatten();
+            tools
+                .any(|tool| tool["function"]["name"].is_null())
+                .then_some("missing field `function`")
+        },
+        answer: chat,
+    },
 ];
+
+fn data(events: &[Value]) -> String {
+    events.iter().map(|event| format!("data: {event}\n\n")).collect()
+}
+
+fn claude(n: usize) -> String {
+    let arguments = json!({ "cmd": format!("echo {OUTPUT}") }).to_string();
+    let (block, delta, reason) = match n {
+        0 => (
+            json!({ "type": "tool_use", "id": "toolu_0", "name": "exec_command", "input": {} }),
+            json!({ "type": "input_json_delta", "partial_json": arguments }),
+            "tool_use",
+        ),
+        _ => (
+            json!({ "type": "text", "text": "" }),
+            json!({ "type": "text_delta", "text": "Done." }),
+            "end_turn",
+        ),
+    };
+    data(&[
+        json!({ "type": "message_start", "message": { "id": format!("msg_{n}"), "type": "message",
+            "role": "assistant", "model": "claude-opus-4-6", "content": [],
+            "usage": { "input_tokens": 100, "output_tokens": 1 } } }),
+        json!({ "type": "content_block_start", "index": 0, "content_block": block }),
+        json!({ "type": "ping" }),
+        json!({ "type": "content_block_delta", "index": 0, "delta": delta }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": reason, "stop_sequence": null },
+            "usage": { "output_tokens": 10 } }),
+        json!({ "type": "message_stop" }),
+    ])
+}
+
+fn gemini(n: usize) -> String {
+    let part = match n {
+        0 => json!({ "functionCall": { "name": "exec_command",
+            "args": { "cmd": format!("echo {OUTPUT}") } }, "thoughtSignature": "c2ln" }),
+        _ => json!({ "text": "Done." }),
+    };
+    data(&[json!({ "candidates": [{ "content": { "role": "model", "parts": [part] },
+        "finishReason": "STOP", "index": 0 }], "modelVersion": "gemini-3-pro-preview",
+        "responseId": format!("g{n}"), "usageMetadata": { "promptTokenCount": 100,
+        "candidatesTokenCount": 10, "totalTokenCount": 110 } })])
+}
+
+fn chat(n: usize) -> String {
+    let arguments = json!({ "cmd": format!("echo {OUTPUT}") }).to_string();
+    let chunk = |delta: Value, reason: Value| {
+        json!({ "id": format!("chatcmpl-{n}"), "object": "chat.completion.chunk", "created": 1,
+            "model": "deepseek-chat",
+            "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }] })
+    };
+    let (delta, reason) = match n {
+        0 => (
+            json!({ "tool_calls": [{ "index": 0, "id": "call_0", "type": "function",
+                "function": { "name": "exec_command", "arguments": arguments } }] }),
+            "tool_calls",
+        ),
+        _ => (json!({ "content": "Done." }), "stop"),
+    };
+    let usage = json!({ "prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110 });
+    let mut end = chunk(json!({}), json!(reason));
+    end["usage"] = usage;
+    data(&[
+        chunk(json!({ "role": "assistant", "content": "" }), Value::Null),
+        chunk(delta, Value::Null),
+        end,
+    ]) + "data: [DONE]\n\n"
+}
 
 fn functions_only(body: &Value) -> Option<&'static str> {
     let mut tools = body["tools"].as_array().into_iter().flatten();
@@ -323,11 +448,14 @@ async fn each_provider_of_the_table_runs_a_turn() {
         let refused = requests.iter().find(|(head, _)| head.starts_with("refused"));
         assert!(refused.is_none(), "{name}: the configuration avoids refusals: {refused:?}");
         assert_eq!(requests.len(), 2, "{name}");
-        let input = requests[1].1["input"].to_string();
-        assert!(
-            input.contains(OUTPUT) && input.contains("function_call_output"),
-            "{name}: {input}"
-        );
+        let second = &requests[1].1;
+        let history = ["input", "messages", "contents"].map(|name| second[name].to_string());
+        let results =
+            ["\"function_call_output\"", "\"tool_result\"", "\"functionResponse\"", "\"tool\""];
+        let has_result = |text: &String| {
+            text.contains(OUTPUT) && results.iter().any(|result| text.contains(result))
+        };
+        assert!(history.iter().any(has_result), "{name}: {second}");
         // Of most models nothing is known; any other warning would be about the configuration.
         let is_warning = |line: &&String| {
             line.contains("\"method\":\"warning\"")

@@ -111,6 +111,11 @@ async fn clients_share_a_queue() {
     two.call("thread/resume", json!({ "threadId": thread })).await;
     let id = add(&mut one, &thread, "a").await;
     two.expect_where("thread/queue/changed", |params| params["length"] == 1).await;
+    // One that subscribes later is sent the state.
+    let mut three = server.connect_with(experimental()).await;
+    three.call("thread/resume", json!({ "threadId": thread })).await;
+    let state = json!({ "threadId": thread, "length": 1, "pause": null });
+    assert_eq!(three.expect("thread/queue/changed").await, state);
     // The same message again, as after a lost response.
     assert_eq!(add(&mut one, &thread, "a").await, id);
     let update = json!({

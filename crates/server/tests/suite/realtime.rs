@@ -329,7 +329,7 @@ fn refusal(head: &str) -> RealtimeScript {
 #[tokio::test]
 async fn a_refused_connection_ends_the_session_with_the_reason() {
     check_end("401", refusal("401 Unauthorized"), Some("401 Unauthorized"), "error").await;
-    check_end("404", refusal("404 Not Found"), Some("may offer no realtime API"), "error").await;
+    check_end("404", refusal("404 Not Found"), Some("may not have a realtime API"), "error").await;
     let moved = refusal("302 Found\r\nlocation: http://elsewhere.example/");
     check_end("a redirect", moved, Some("redirects are not followed"), "error").await;
     check_end("200", refusal("200 OK"), Some("in place of switching"), "error").await;

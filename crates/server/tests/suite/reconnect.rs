@@ -41,7 +41,7 @@ async fn cursors_are_for_clients_that_ask_for_them() {
         peer.settled().await;
     }
     assert!(!plain.raw_lines().iter().any(|line| line.contains("\"eventCursor\":")));
-    // What a client without missed events is sent besides is no event.
+    // What a client without missed events is sent besides is not an event.
     let since = asking.raw_lines().iter().skip_while(|line| !line.contains("\"turn/started\""));
     let of_thread = since.filter(|line| line.contains("\"params\""));
     let with_cursor = of_thread.filter(|line| line.contains(&thread));

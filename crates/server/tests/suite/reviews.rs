@@ -251,8 +251,8 @@ async fn missing_review_targets_are_refused() {
         (&thread, json!({ "type": "commit", "sha": "--output=x" }), "no commit `--output=x`"),
         (&thread, json!({ "type": "baseBranch", "branch": "nope" }), "no branch `nope`"),
         (&thread, json!({ "type": "baseBranch", "branch": "main" }), "no commit in common"),
-        (&outside, json!({ "type": "uncommittedChanges" }), "is in no git repository"),
-        (&outside, json!({ "type": "commit", "sha": "HEAD" }), "is in no git repository"),
+        (&outside, json!({ "type": "uncommittedChanges" }), "is not in a git repository"),
+        (&outside, json!({ "type": "commit", "sha": "HEAD" }), "is not in a git repository"),
     ];
     let threads = peer.call("thread/loaded/list", json!({})).await;
     for (thread, target, expected) in cases {

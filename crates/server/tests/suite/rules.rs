@@ -31,7 +31,7 @@ async fn the_strictest_of_all_sources_wins() {
     let env = env(&["touch a", "touch b; date", "uname"]).await;
     write(env.home(), "a.rules", "prefix_rule(pattern=['touch'])\n");
     write(env.home(), "b.rules", "prefix_rule(pattern=['date'], decision='forbidden')");
-    write(env.home(), "c.txt", "this is no file of rules");
+    write(env.home(), "c.txt", "this is not a file of rules");
     let requirements = "[[rules.prefix_rules]]\npattern = [{ token = \"uname\" }]\n\
                         decision = \"forbidden\"\njustification = \"ours\"\n";
     std::fs::create_dir_all(env.system_dir()).unwrap();

@@ -44,6 +44,10 @@ async fn messages_commands_and_file_names_are_found() {
     assert_eq!(search(&mut peer, "content is not searched").await, []);
     let both: Vec<Value> = search(&mut peer, "parser").await.into_iter().map(|row| row.0).collect();
     assert!(both.contains(&json!(thread)) && both.contains(&json!(other)), "{both:?}");
+    let streamed = peer.call("thread/search/stream", json!({ "searchTerm": "needle" })).await;
+    assert_eq!(streamed["data"][0]["thread"]["id"], thread);
+    let part = peer.expect("thread/search/partial").await;
+    assert_eq!(part["data"], streamed["data"]);
     // What is dropped or deleted is no longer found.
     peer.call("thread/rollback", json!({ "threadId": thread, "numTurns": 1 })).await;
     assert_eq!(search(&mut peer, "needle").await, []);
@@ -91,4 +95,54 @@ async fn bad_terms_are_refused() {
     let unknown = json!({ "threadId": "none", "searchTerm": "x" });
     let fault = peer.refused("thread/searchOccurrences", unknown).await;
     assert!(fault.message.starts_with("thread not found"), "{fault:?}");
+}
+
+#[tokio::test]
+async fn a_stream_reports_threads_as_they_are_found() {
+    let env = TestEnvironment::with_responses(json!(vec![says("the parser"); 12])).await;
+    let server = env.start();
+    let mut peer = server.connect_with(experimental()).await;
+    for _ in 0..12 {
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "look").await;
+    }
+    let params = json!({ "searchTerm": "parser" });
+    let whole = peer.call("thread/search", params.clone()).await;
+    let id = peer.send("thread/search/stream", params).await;
+    let mut partial = Vec::new();
+    for count in [10, 2] {
+        let part = peer.expect("thread/search/partial").await;
+        assert_eq!(part["requestId"], json!(id));
+        assert_eq!(part["data"].as_array().unwrap().len(), count);
+        partial.extend(part["data"].as_array().unwrap().clone());
+    }
+    let streamed = peer.response(id).await.unwrap();
+    assert_eq!(streamed, whole);
+    assert_eq!(streamed["data"], json!(partial));
+    // Within a limit, and from there on.
+    let params = json!({ "searchTerm": "parser", "limit": 11 });
+    let page = peer.call("thread/search/stream", params).await;
+    assert_eq!(page["data"].as_array().unwrap()[..], partial[..11]);
+    let params = json!({ "searchTerm": "parser", "cursor": page["nextCursor"] });
+    let rest = peer.call("thread/search/stream", params).await;
+    assert_eq!(rest["data"], json!(partial[11..]));
+}
+
+#[tokio::test]
+async fn a_search_that_is_unknown_or_has_ended_can_be_cancelled() {
+    let env = TestEnvironment::with_responses(json!([says("x")])).await;
+    let server = env.start();
+    let mut peer = server.connect_with(experimental()).await;
+    for method in ["thread/search/cancel", "thread/search/stream/cancel"] {
+        for id in [json!(77), json!("none")] {
+            assert_eq!(peer.call(method, json!({ "requestId": id })).await, json!({}));
+        }
+    }
+    let mut plain = server.connect().await;
+    for method in ["thread/search/stream", "thread/search/cancel", "thread/search/stream/cancel"] {
+        let fault = plain.refused(method, json!({ "searchTerm": "x", "requestId": 1 })).await;
+        assert_eq!(fault.message, format!("{method} requires experimentalApi capability"));
+    }
+    let fault = peer.refused("thread/search/stream", json!({ "searchTerm": "" })).await;
+    assert_eq!(fault.message, "thread/search/stream requires a non-empty searchTerm");
 }

@@ -363,7 +363,7 @@ async fn ten_thousand_tools_are_searched_and_more_are_refused() {
     assert_eq!(offered(&requests[1])[38], "group_777__act_7777");
     let all: Vec<Value> = tools(10_001).into_iter().map(deferred).collect();
     let fault = peer.refused("thread/start", json!({ "dynamicTools": all })).await;
-    assert!(fault.message.contains("10001 tools, 10000 at most"), "{fault:?}");
+    assert!(fault.message.contains("10001 tools; at most 10000 are allowed"), "{fault:?}");
     let large = |at: usize| {
         let mut tool = tools(at + 1).pop().unwrap();
         tool["description"] = "x".repeat(60_000).into();

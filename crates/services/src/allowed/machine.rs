@@ -45,6 +45,7 @@ machine_inputs! {
     StartQueued { reply: u64, content: Vec<UserContent>, client_id: Arc<str> }
     MessagesWait { any: bool }
     Skills { catalog: Option<Arc<str>> }
+    SandboxLimits { limits: Option<Arc<str>> }
     ProjectDocuments { documents: Vec<ProjectDocument> }
     SkillsOpened { skills: Vec<UsedSkill> }
     Interrupt { reply: u64, turn: String }

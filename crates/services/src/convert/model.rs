@@ -44,6 +44,7 @@ pub fn event(event: model::Event) -> Option<ModelEvent> {
         | Event::ServedBy { .. }
         | Event::VerificationRequested { .. }
         | Event::Contradiction(_)
+        | Event::LeftOut(_)
         | Event::Completed { .. }
         | Event::Failed(_)
         | Event::ArgumentsDelta { .. }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use config::Config;
 use config::table::McpServer;
-use mcp::{Definition, HttpServer, Oauth, Program, Transport};
+use config::{Config, SandboxMode};
+use mcp::{Confinement, Definition, HttpServer, Oauth, Program, Transport};
 
 use crate::options::Options;
 
@@ -40,6 +40,22 @@ fn definition(name: &str, server: &McpServer, options: &Options) -> Definition {
     }
 }
 
+fn confinement(place: &str, server: &McpServer) -> Result<Confinement, String> {
+    let sandboxed = |writes| Confinement::Sandboxed { writes, network: server.sandbox_network };
+    match server.sandbox {
+        SandboxMode::DangerFullAccess if server.sandbox_network => Err(format!(
+            "`{place}.sandbox_network` has no effect without `{place}.sandbox`; set that, too"
+        )),
+        SandboxMode::DangerFullAccess => Ok(Confinement::None),
+        // Threads of several folders share the server: none of theirs can be meant.
+        SandboxMode::WorkspaceWrite if server.cwd.is_none() => Err(format!(
+            "`{place}.sandbox` lets the server write in its `cwd`, which is missing; set `{place}.cwd`"
+        )),
+        SandboxMode::WorkspaceWrite => Ok(sandboxed(true)),
+        SandboxMode::ReadOnly => Ok(sandboxed(false)),
+    }
+}
+
 fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transport, String> {
     let place = format!("mcp_servers.{name}");
     match (&server.command, &server.url) {
@@ -53,6 +69,7 @@ fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transp
             cwd: server.cwd.clone().unwrap_or_else(|| options.cwd.clone()),
             env: server.env.clone(),
             env_vars: server.env_vars.clone(),
+            confinement: confinement(&place, server)?,
         })),
         (None, Some(url)) => {
             let variable = |key: &str, variable: &str| {

@@ -1,4 +1,4 @@
-//! Starts the programs of MCP servers, under full access as the user configured them, each with its own
+//! Starts the programs of MCP servers, under full access or confined as the user configured them, each with its own
 //! session: the supervisor ends it with all of its descendants, even when this process is killed.
 
 use std::ffi::OsString;
@@ -42,7 +42,7 @@ impl SandboxLauncher {
     }
 
     fn command(&self, program: Program) -> CommandLine {
-        let Program { command, args, cwd, env, env_vars } = program;
+        let Program { command, args, cwd, env, env_vars, confinement } = program;
         let is_passed = |name: &str| {
             CORE_VARIABLES.contains(&name) || env_vars.iter().any(|listed| listed == name)
         };
@@ -55,7 +55,8 @@ impl SandboxLauncher {
         let set = env.iter().map(|(name, value)| (name.into(), value.into()));
         let variables: Vec<(OsString, OsString)> = inherited.cloned().chain(set).collect();
         let argv = std::iter::once(command).chain(args).map(OsString::from).collect();
-        let line = CommandLine::new(argv, cwd, variables, Allowed::mcp_server());
+        let policy = Allowed::mcp_server(confinement, &cwd);
+        let line = CommandLine::new(argv, cwd, variables, policy);
         CommandLine { stdin: Stdin::Pipe, ..line }
     }
 }

@@ -106,7 +106,7 @@ impl Mentions<'_> {
         let read = server.read_resource(Some(self.thread.clone()), uri).await.map_err(failed)?;
         let read: McpServerResourceReadResponse =
             serde_json::from_value(read).map_err(|error| {
-                Error::failed(format!("its answer has no valid form: {error}")).within(&place)
+                Error::failed(format!("its answer is invalid: {error}")).within(&place)
             })?;
         Ok((server.name().to_owned(), read.contents))
     }

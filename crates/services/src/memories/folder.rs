@@ -302,7 +302,7 @@ impl MemoryFolder {
 fn is_folder(path: &Path) -> Result<bool, String> {
     match path.symlink_metadata() {
         Ok(metadata) if metadata.is_dir() => Ok(true),
-        Ok(_) => Err(format!("{} is no folder; remove it", path.display())),
+        Ok(_) => Err(format!("{} is not a folder; remove it", path.display())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(format!("{}: {error}", path.display())),
     }

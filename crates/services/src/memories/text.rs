@@ -102,7 +102,7 @@ pub fn read_answer(answer: &str) -> Result<Vec<Note>, String> {
     let json = answer.find('{').zip(answer.rfind('}'));
     let json = json.and_then(|(first, last)| answer.get(first..=last)).unwrap_or(answer);
     let Answer { notes } = serde_json::from_str(json)
-        .map_err(|error| format!("its answer is no list of notes: {error}"))?;
+        .map_err(|error| format!("its answer is not a list of notes: {error}"))?;
     let notes = notes.into_iter().filter_map(|Written { about, note }| {
         let text = one_line(&note);
         (!text.is_empty()).then_some(Note { is_general: about == About::User, text })

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jsonrpc::RequestId;
 use telemetry::TraceContext;
 use tokio::sync::oneshot;
 
@@ -16,6 +17,8 @@ pub struct Caller {
     begun: Arc<Mutex<Option<oneshot::Sender<()>>>>,
     /// The position of the request in a trace.
     trace: Option<TraceContext>,
+    /// The id that the client gave the request.
+    request: Option<RequestId>,
 }
 
 /// Opens when the response to a request is queued: notifications that follow the response wait here.
@@ -44,12 +47,22 @@ impl Gate {
 
 impl Caller {
     pub fn new(peer: Arc<Peer>) -> Self {
-        Self { peer, gates: Arc::default(), begun: Arc::default(), trace: None }
+        Self { peer, gates: Arc::default(), begun: Arc::default(), trace: None, request: None }
     }
 
     /// As [`Caller::new`]; `begun` is dropped when the request has begun.
     pub fn beginning(peer: Arc<Peer>, begun: oneshot::Sender<()>) -> Self {
         Self { begun: Arc::new(Mutex::new(Some(begun))), ..Self::new(peer) }
+    }
+
+    /// The caller of the request with this id.
+    pub fn with_request(self, id: RequestId) -> Self {
+        Self { request: Some(id), ..self }
+    }
+
+    /// The id that the client gave the request.
+    pub fn request(&self) -> Option<&RequestId> {
+        self.request.as_ref()
     }
 
     /// The caller of a request that is part of a trace.

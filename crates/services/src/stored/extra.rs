@@ -1,10 +1,10 @@
 //! The stored shape of what a thread has beyond its settings.
 
-use protocol::{ThreadQueuePause, ThreadQueuePauseReason, ThreadSource};
+use protocol::{ThreadQueuePause, ThreadQueuePauseReason, ThreadSource, ThreadWorktree};
 use serde::{Deserialize, Serialize};
 use session::{ApprovedAction, Conceded, Concession, DynamicTool, Goal, GoalStatus};
 
-use super::{StoredAgent, StoredSettings};
+use super::{Listed, StoredAgent, StoredSettings};
 
 /// Facts about a thread in their stored shape.
 #[derive(Serialize, Deserialize, Default)]
@@ -36,18 +36,24 @@ pub struct StoredExtra {
     pub agent: Option<StoredAgent>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_pause: Option<StoredPause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<StoredWorktree>,
 }
 
 /// The part of it that lists show.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Listed {
+pub(super) struct ListedShape {
     thread_source: Option<StoredSource>,
+    worktree: Option<StoredWorktree>,
 }
 
-impl Listed {
-    pub(super) fn source(self) -> Option<ThreadSource> {
-        self.thread_source.map(|StoredSource(source)| source)
+impl From<ListedShape> for Listed {
+    fn from(shape: ListedShape) -> Self {
+        Self {
+            thread_source: shape.thread_source.map(|StoredSource(source)| source),
+            worktree: shape.worktree.map(|StoredWorktree(worktree)| worktree),
+        }
     }
 }
 
@@ -165,6 +171,20 @@ enum PauseReasonShape {
     Failed,
     NotStarted,
     Archived,
+}
+
+/// A thread's worktree in its stored shape.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StoredWorktree(#[serde(with = "WorktreeShape")] pub(crate) ThreadWorktree);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ThreadWorktree", rename_all = "camelCase")]
+struct WorktreeShape {
+    path: String,
+    branch: String,
+    repository: String,
+    base: String,
 }
 
 /// A tool of a client in its stored shape.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use config::Config;
-use protocol::{ThreadQueuePause, ThreadSource};
+use protocol::{ThreadQueuePause, ThreadSource, ThreadWorktree};
 use session::{ApprovedAction, Conceded, DynamicTool, Settings};
 use store::ThreadRecord;
 
 use crate::error::Error;
 use crate::stored::{
     self, StoredAgent, StoredApproval, StoredConcession, StoredExtra, StoredGoal, StoredPause,
-    StoredSettings, StoredSource, StoredTool,
+    StoredSettings, StoredSource, StoredTool, StoredWorktree,
 };
 use crate::thread_port::AgentIdentity;
 
@@ -38,6 +38,8 @@ pub struct Extra {
     pub agent: Option<AgentIdentity>,
     /// Why its queue waits although no turn runs.
     pub queue_pause: Option<ThreadQueuePause>,
+    /// The worktree that was made for it, or for the thread that it was forked from.
+    pub worktree: Option<ThreadWorktree>,
 }
 
 impl Extra {
@@ -80,6 +82,7 @@ impl From<&Extra> for StoredExtra {
             dynamic_tools,
             agent,
             queue_pause,
+            worktree,
         } = extra;
         Self {
             base_instructions: base_instructions.clone(),
@@ -95,6 +98,7 @@ impl From<&Extra> for StoredExtra {
             dynamic_tools: dynamic_tools.iter().cloned().map(StoredTool).collect(),
             agent: agent.as_ref().map(StoredAgent::from),
             queue_pause: queue_pause.clone().map(StoredPause),
+            worktree: worktree.clone().map(StoredWorktree),
         }
     }
 }
@@ -115,6 +119,7 @@ impl From<StoredExtra> for Extra {
             dynamic_tools,
             agent,
             queue_pause,
+            worktree,
         } = stored;
         Self {
             base_instructions,
@@ -133,6 +138,7 @@ impl From<StoredExtra> for Extra {
             dynamic_tools: dynamic_tools.into_iter().map(|StoredTool(tool)| tool).collect(),
             agent: agent.map(Into::into),
             queue_pause: queue_pause.map(|StoredPause(pause)| pause),
+            worktree: worktree.map(|StoredWorktree(worktree)| worktree),
         }
     }
 }

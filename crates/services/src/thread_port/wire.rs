@@ -1,12 +1,14 @@
 //! Threads on the wire: from their stored records and snapshots.
 
+use std::path::Path;
+
 use protocol::thread_record::{SubAgentSource, ThreadSpawnSource};
 use protocol::{GitInfo, SessionSource, Thread, ThreadStatus, Turn};
 use store::{StoredThread, ThreadRecord};
 
 use super::{AgentIdentity, Snapshot};
 use crate::convert::{agent, event};
-use crate::stored as stored_shapes;
+use crate::stored::{Listed, listed};
 
 /// A loaded thread.
 pub fn loaded(snapshot: &Snapshot, turns: Vec<Turn>) -> Thread {
@@ -27,6 +29,10 @@ pub fn new(record: &ThreadRecord, ephemeral: bool) -> Thread {
 fn thread(record: &ThreadRecord, status: ThreadStatus, turns: Vec<Turn>) -> Thread {
     let source = source(&record.source);
     let (agent_nickname, agent_role) = agent::names(&source);
+    let Listed { thread_source, worktree } = listed(record);
+    // A thread may have moved to another folder.
+    let cwd = Path::new(&record.cwd);
+    let worktree = worktree.filter(|worktree| cwd.starts_with(&worktree.path));
     Thread {
         id: record.id.clone(),
         session_id: record.session_id.clone(),
@@ -40,12 +46,13 @@ fn thread(record: &ThreadRecord, status: ThreadStatus, turns: Vec<Turn>) -> Thre
         cwd: record.cwd.clone(),
         cli_version: record.cli_version.clone(),
         source,
-        thread_source: stored_shapes::thread_source(record),
+        thread_source,
         agent_nickname,
         agent_role,
         forked_from_id: record.forked_from_id.clone(),
         name: record.name.clone(),
         git_info: record.git_info.as_deref().and_then(git_info),
+        worktree,
         turns,
     }
 }

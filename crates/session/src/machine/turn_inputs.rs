@@ -62,6 +62,7 @@ pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
         | Input::RootWords { .. }
         | Input::Configure(_)
         | Input::Skills { .. }
+        | Input::SandboxLimits { .. }
         | Input::ProjectDocuments { .. }
         | Input::Hooks { .. }
         | Input::Spent { .. }

@@ -54,6 +54,8 @@ pub enum Input {
     MessagesWait { any: bool },
     /// The catalog of skills that the model may use by itself has changed.
     Skills { catalog: Option<Arc<str>> },
+    /// Sentences for the model's introduction: the parts of the sandbox that do not work on this machine.
+    SandboxLimits { limits: Option<Arc<str>> },
     /// A call works in folders that have these project documents, outermost first.
     ProjectDocuments { documents: Vec<ProjectDocument> },
     /// A call of the model opens these skills, which may need something.

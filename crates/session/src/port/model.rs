@@ -100,6 +100,13 @@ pub enum ModelNotice {
         /// The contradiction, as a clause.
         what: &'static str,
     },
+    /// The translation into or from the provider's wire left out a part. Reported once in a thread.
+    LeftOut {
+        /// Provider id.
+        provider: Arc<str>,
+        /// The part's member, and the reason.
+        what: Arc<str>,
+    },
 }
 
 /// A way in which a user can be verified.

@@ -157,6 +157,8 @@ pub struct Context {
     pub shell: String,
     /// `$TMPDIR` of commands, when it names an absolute folder.
     pub tmpdir: Option<PathBuf>,
+    /// The parts of the sandbox that do not work on this machine, in whole sentences.
+    pub sandbox_limits: Option<Arc<str>>,
     /// Today, `YYYY-MM-DD`.
     pub date: String,
     /// Name of the time zone.

@@ -194,6 +194,13 @@ pub enum ProcessEnd {
     Code(i32),
     /// Killed at its timeout.
     TimedOut,
+    /// Ended because of what it used.
+    Limited {
+        /// 128 + n: a signal ended it.
+        code: i32,
+        /// The limit, its value and what was used.
+        reason: String,
+    },
     /// It could not be started.
     NotStarted(String),
     /// It was not started, because the sandbox policy cannot be enforced on this machine.

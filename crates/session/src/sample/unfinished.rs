@@ -17,7 +17,7 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Ends a response for `reason`: closes what is no text, and adds what is.
+    /// Ends a response for `reason`: closes what is not text, and adds what is.
     pub(crate) fn add(&mut self, sample: Sample, reason: &str, cx: &mut Cx) {
         let Sample { turn, items, unfinished, .. } = sample;
         reason.clone_into(&mut self.reason);

@@ -82,6 +82,11 @@ pub(crate) fn is_dead(owners: &Path, owner: &str) -> Result<bool, StoreError> {
     }
 }
 
+/// Returns whether `owner` is alive. Changes nothing.
+pub(crate) fn is_alive(owners: &Path, owner: &str) -> Result<bool, StoreError> {
+    Ok(matches!(lock_of(&owners.join(owner))?, Lock::Held))
+}
+
 /// The lock of an owner.
 enum Lock {
     /// The owner does not exist; a file with its name, if any, is not that of an owner.

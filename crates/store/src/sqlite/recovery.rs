@@ -4,11 +4,11 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use crate::OrphanedTurn;
 use crate::sqlite::failure::Failure;
 use crate::sqlite::owner;
 use crate::sqlite::read::items_of;
 use crate::sqlite::rows::leased_thread;
+use crate::{OrphanedTurn, TurnElsewhere};
 
 /// Claims every turn in progress whose owner is dead. Of concurrent stores, exactly one gets a
 /// turn; if that store dies as well, the turn can be claimed again.
@@ -43,6 +43,34 @@ fn others_in_flight(conn: &Connection, me: &str) -> Result<Vec<String>, Failure>
         .query_map([me], |row| row.get(0))?
         .collect::<Result<Vec<_>, _>>()?;
     Ok(owners)
+}
+
+/// The turns in progress of living stores other than `me`. Changes nothing.
+pub(crate) fn elsewhere(
+    conn: &Connection,
+    owners: &Path,
+    me: &str,
+) -> Result<Vec<TurnElsewhere>, Failure> {
+    let mut turns = Vec::new();
+    for owner in others_in_flight(conn, me)? {
+        if !owner::is_alive(owners, &owner)? {
+            continue;
+        }
+        let holder = owner::described(owners, &owner);
+        let rows = conn
+            .prepare_cached(
+                "SELECT DISTINCT thread.id, thread.cwd FROM turn JOIN thread ON thread.pk = turn.thread
+                 WHERE turn.status = 0 AND turn.owner = ?1 AND thread.deleted = 0",
+            )?
+            .query_map([&owner], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<Vec<(String, String)>, _>>()?;
+        let found = rows.into_iter().map(|(thread, cwd)| {
+            let holder = holder.clone();
+            TurnElsewhere { thread, cwd, holder }
+        });
+        turns.extend(found);
+    }
+    Ok(turns)
 }
 
 /// Claims the turns in progress of a thread whose lease `me` has just taken.

@@ -216,7 +216,7 @@ CREATE TABLE job_item (
 ";
 
 // What responses used and cost: see `usage`. Threads from before this table have one row: what a
-// fork used includes what its parent did, so it is not known. A total that is no number counts
+// fork used includes what its parent did, so it is not known. A total that is not a number counts
 // as 0, because other programs can have changed the file.
 const VERSION_5: &str = "
 CREATE TABLE usage (

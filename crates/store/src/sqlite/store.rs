@@ -22,8 +22,8 @@ use crate::sqlite::{jobs, preflight, queue, read, recovery, salvage, text_search
 use crate::{
     Fragment, ItemRow, ItemTexts, Job as StoredJob, JobItem, JobItemCounts, JobItemStatus,
     ListQuery, Notice, OpenedThread, OrphanedTurn, Page, Place, QueuedEntry, StoreError,
-    StoredThread, Synchronous, TextMatch, TextQuery, TurnRow, TurnsQuery, UsageQuery, UsageRow,
-    Write,
+    StoredThread, Synchronous, TextMatch, TextQuery, TurnElsewhere, TurnRow, TurnsQuery,
+    UsageQuery, UsageRow, Write,
 };
 
 /// A store in the SQLite database of a folder.
@@ -79,6 +79,8 @@ struct Inner {
     writer: Option<JoinHandle<()>>,
     /// The name under which this store holds leases.
     owner: Arc<str>,
+    /// The folder of the owners' locks.
+    owners: PathBuf,
     notices: Vec<Notice>,
 }
 
@@ -153,6 +155,7 @@ impl SqliteStore {
         let places = Arc::new(Semaphore::new(QUEUE));
         let pool = Arc::new(Pool::new(target.clone()));
         let path = Arc::clone(&target.path);
+        let owners = lock.0.clone();
         let writer = Writer {
             link: Link::new(target, Role::Writer, Some(conn)),
             jobs: waiting,
@@ -170,6 +173,7 @@ impl SqliteStore {
             pool,
             writer: Some(thread),
             owner: owner.into(),
+            owners,
             notices,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -211,6 +215,11 @@ impl SqliteStore {
     ) -> Result<Page<(TurnRow, Vec<ItemRow>)>, StoreError> {
         let thread = thread.to_owned();
         self.read(move |conn| read::turns_with_items(conn, &thread, &query)).await
+    }
+
+    pub(crate) async fn turns_elsewhere(&self) -> Result<Vec<TurnElsewhere>, StoreError> {
+        let (owners, me) = (self.inner.owners.clone(), Arc::clone(&self.inner.owner));
+        self.read(move |conn| recovery::elsewhere(conn, &owners, &me)).await
     }
 
     pub(crate) async fn last_turn(&self, thread: &str) -> Result<Option<TurnRow>, StoreError> {

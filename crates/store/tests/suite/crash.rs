@@ -145,7 +145,15 @@ async fn orphans_are_claimed_once_and_only_from_the_dead() {
     one.commit(vec![start("b", "mine", 1)]).await.unwrap();
     assert_eq!(one.claim_orphaned_turns().await.unwrap(), [], "its owner lives");
     assert_eq!(two.claim_orphaned_turns().await.unwrap(), [], "so do both of ours");
+    let is_ours = |turn: &store::TurnElsewhere| turn.thread == "b";
+    let elsewhere = two.turns_elsewhere().await.unwrap();
+    let ours = elsewhere.iter().find(|turn| is_ours(turn)).unwrap();
+    assert_eq!(ours.holder, format!("process {}", std::process::id()));
+    assert_eq!(elsewhere.len(), 2, "{elsewhere:?}");
+    let elsewhere = one.turns_elsewhere().await.unwrap();
+    assert!(elsewhere.len() == 1 && !is_ours(&elsewhere[0]), "{elsewhere:?}");
     kill(child);
+    assert_eq!(one.turns_elsewhere().await.unwrap(), [], "no process runs it");
 
     let (first, second) = tokio::join!(one.claim_orphaned_turns(), two.claim_orphaned_turns());
     let (first, second) = (first.unwrap(), second.unwrap());

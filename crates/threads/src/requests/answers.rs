@@ -367,7 +367,7 @@ fn server_decision(
     };
     let unknown = fields.keys().find(|name| name.as_str() != FOR_SESSION);
     let ignored = match unknown {
-        Some(name) => Some(format!("`content.{}` is no field of the form", cut(name))),
+        Some(name) => Some(format!("`content.{}` is not a field of the form", cut(name))),
         None if for_session && !can_remember => Some(format!(
             "`content.{FOR_SESSION}` was not offered, so the answer holds for this call only"
         )),

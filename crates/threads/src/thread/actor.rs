@@ -253,7 +253,7 @@ impl Actor {
         self.journal.pause_queue_at_end(pauses);
         let stored = self.journal.store(&steps).await;
         if let Some(taken) = self.journal.taken() {
-            self.queue.remove(&taken);
+            self.queue.take(&taken);
         }
         if let Err(error) = stored {
             return self.execute_unstored(steps, &error).await;

@@ -197,7 +197,7 @@ impl Broadcast {
         !self.subscribers.is_empty()
     }
 
-    /// Sends the subscribers a warning that is no event of the thread; each gets it once.
+    /// Sends the subscribers a warning that is not an event of the thread; each gets it once.
     pub(super) fn warn(&self, summary: &str) {
         for peer in self.subscribers.iter() {
             warnings::send_plain(peer, summary.to_owned());

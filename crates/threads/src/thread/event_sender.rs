@@ -346,6 +346,15 @@ fn send_model_notice(to: &mut Subscribers, thread_id: String, turn: &Id, notice:
             };
             to.notify::<protocol::Warning>(&params);
         }
+        ModelNotice::LeftOut { provider, what } => {
+            let message = format!(
+                "the API of the model provider `{provider}` cannot carry all of a request or response: {what}. The \
+                 thread goes on without it"
+            );
+            let thread_id = Some(thread_id);
+            let params = protocol::connection::WarningNotification { thread_id, message };
+            to.notify::<protocol::Warning>(&params);
+        }
         ModelNotice::Contradiction { provider, what } => {
             let message = format!(
                 "a response of the model provider `{provider}` contradicts itself: {what}; what the \

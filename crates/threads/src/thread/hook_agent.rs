@@ -159,7 +159,7 @@ impl ReadCall {
 
     /// The command that does it. Paths and patterns are arguments of their own, never part of a script.
     fn command(self) -> Vec<OsString> {
-        const PART: &str = r#"[ -f "$1" ] || { echo "it is no file that can be read" >&2; exit 2; }
+        const PART: &str = r#"[ -f "$1" ] || { echo "it is not a readable file" >&2; exit 2; }
             tail -c "+$2" -- "$1" | head -c "$3""#;
         let words: Vec<String> = match self {
             Self::File { path, offset } => {

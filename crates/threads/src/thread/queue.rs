@@ -1,6 +1,8 @@
 //! The queue of a thread: messages that wait for a turn of their own, and the preparation of the next
 //! one. `journal` stores it, and the actor starts the turns.
 
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -22,6 +24,9 @@ pub type ReadingInput = Pin<Box<dyn Future<Output = Result<Vec<UserContent>, Err
 pub struct ThreadQueue {
     /// At most [`MAX_QUEUED`].
     messages: Vec<QueuedSubmission>,
+    /// The latest messages whose turns have started, oldest first: a client that did not get the response sends
+    /// such a message again.
+    started: VecDeque<Started>,
     /// True while the next message is prepared.
     is_preparing: bool,
     /// True once turns no longer start, because the server ends.
@@ -30,10 +35,40 @@ pub struct ThreadQueue {
     shown: Option<(u32, Option<ThreadQueuePause>)>,
 }
 
+/// Messages whose turns have started that are remembered.
+const MAX_STARTED: usize = 64;
+
+/// A message whose turn has started.
+struct Started {
+    id: String,
+    client_id: String,
+    /// Of the input: it may be long, and is only compared.
+    hash: u64,
+}
+
+impl Started {
+    fn new(message: &QueuedSubmission) -> Self {
+        let (id, client_id) = (message.id.clone(), message.client_user_message_id.clone());
+        Self { id, client_id, hash: hash_of(message) }
+    }
+
+    fn is_of(&self, message: &QueuedSubmission) -> bool {
+        self.client_id == message.client_user_message_id && self.hash == hash_of(message)
+    }
+}
+
+fn hash_of(message: &QueuedSubmission) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    // Without the id, which differs when a message is sent again.
+    let message = QueuedSubmission { id: String::new(), ..message.clone() };
+    stored_message(&message).payload.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl ThreadQueue {
     pub fn new(messages: Vec<QueuedSubmission>, pause: Option<&ThreadQueuePause>) -> Self {
         let mut queue = Self { messages, ..Self::default() };
-        // Clients that load the thread list the queue.
+        // A client that loads the thread is sent the state when it subscribes.
         queue.shown = Some((queue.len(), pause.filter(|_| !queue.is_empty()).cloned()));
         queue
     }
@@ -85,15 +120,30 @@ impl ThreadQueue {
         self.messages.iter().find(|message| message.id == id)
     }
 
-    /// The message that a client sends again, because it may not have got the response.
-    pub(super) fn sent_before(
-        &self,
-        client_id: &str,
-        input: &[UserInput],
-    ) -> Option<&QueuedSubmission> {
-        let mut messages = self.messages.iter();
-        messages
-            .find(|message| message.client_user_message_id == client_id && message.input == input)
+    /// The message that a client sends again, because it may not have got the response: it waits, or its turn has
+    /// started.
+    pub(super) fn sent_before(&self, message: &QueuedSubmission) -> Option<QueuedSubmission> {
+        let is_same = |known: &&QueuedSubmission| {
+            known.client_user_message_id == message.client_user_message_id
+                && known.input == message.input
+        };
+        if let Some(known) = self.messages.iter().find(is_same) {
+            return Some(known.clone());
+        }
+        let started = self.started.iter().rev().find(|started| started.is_of(message))?;
+        Some(QueuedSubmission { id: started.id.clone(), ..message.clone() })
+    }
+
+    /// The turn of a message has started.
+    pub(super) fn take(&mut self, id: &str) {
+        if let Some(message) = self.find(id) {
+            let started = Started::new(message);
+            if self.started.len() == MAX_STARTED {
+                self.started.pop_front();
+            }
+            self.started.push_back(started);
+        }
+        self.remove(id);
     }
 
     /// Checks that a message fits, in place of the one that has its id.
@@ -189,6 +239,33 @@ mod tests {
             input: vec![text.into()],
             client_user_message_id: format!("client-{id}"),
         }
+    }
+
+    #[test]
+    fn a_message_that_is_sent_again_is_known_also_after_its_start() {
+        let mut queue = ThreadQueue::default();
+        let first = message("1", "look");
+        let again = |id: &str, text: &str| QueuedSubmission {
+            client_user_message_id: "client-1".to_owned(),
+            ..message(id, text)
+        };
+        assert_eq!(queue.sent_before(&first), None);
+        queue.add(first.clone());
+        assert_eq!(queue.sent_before(&again("2", "look")), Some(first.clone()));
+        assert_eq!(queue.sent_before(&again("2", "other")), None);
+        queue.take("1");
+        assert_eq!(queue.sent_before(&again("2", "look")), Some(first));
+        assert_eq!(queue.sent_before(&again("2", "other")), None);
+        // One that was deleted may be sent again.
+        queue.add(message("3", "x"));
+        queue.remove("3");
+        assert_eq!(queue.sent_before(&message("4", "x")), None);
+        for number in 0..MAX_STARTED {
+            let id = format!("n{number}");
+            queue.add(message(&id, "x"));
+            queue.take(&id);
+        }
+        assert_eq!(queue.sent_before(&again("2", "look")), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use config::Config;
 use policy::SandboxPolicy;
-use sandbox::{ErrorKind, Outputs, Process, Size, Stdin, Utf8Stream};
+use sandbox::{ErrorKind, Group, Outputs, Process, Size, Stdin, Utf8Stream};
 use session::{ExecSpec, ProcessEnd, ToolRequest};
 use telemetry::TraceContext;
 use tokio::sync::mpsc::error::TrySendError;
@@ -21,6 +21,7 @@ use crate::thread::pausable_clock::PausableClock;
 use crate::thread::skill_needs::SecretVariables;
 use services::allowed::{Allowed, MachineInput};
 use services::command_environment::{command_environment, filtered_environment};
+use services::command_limits::{command_limits, explain, reason};
 use services::command_runner::{CommandLine, CommandRunner};
 use services::options::Options;
 use services::snapshots::ShellSnapshots;
@@ -46,6 +47,8 @@ pub struct CommandServices {
 pub struct RunningCommands {
     services: CommandServices,
     sender: mpsc::Sender<Command>,
+    /// They share the limits of the thread.
+    group: Arc<Group>,
     /// Pauses the clock of time limits.
     elicitations: Elicitations,
     running: HashMap<u64, RunningCommand>,
@@ -76,7 +79,14 @@ struct RunningCommand {
 impl RunningCommands {
     pub fn new(services: CommandServices, sender: mpsc::Sender<Command>) -> Self {
         let (running, reaching) = (HashMap::new(), HashMap::new());
-        Self { services, sender, elicitations: Elicitations::new(), running, reaching }
+        let (group, elicitations) = (Group::new(), Elicitations::new());
+        Self { services, sender, group, elicitations, running, reaching }
+    }
+
+    /// The parts of the sandbox that do not work on this machine, for the model.
+    pub(super) async fn sandbox_limits(&self) -> Option<Arc<str>> {
+        let degradation = self.services.runner.degradation().await?;
+        Some(degradation.for_commands.into())
     }
 
     /// The environment of commands.
@@ -137,6 +147,7 @@ impl RunningCommands {
             // Clients and the model see one text: in the order in which it was written.
             outputs: Outputs::Joined,
             egress,
+            limits: command_limits(config, Some(&self.group)),
         };
         let (typed, texts) = mpsc::channel(TYPED);
         let (kept, mut dropped) = oneshot::channel();
@@ -280,7 +291,12 @@ async fn follow(
     let mut process = match services.runner.spawn(command).await {
         Ok(process) => process,
         Err(error) => {
-            let message = error.to_string();
+            let message = match error.kind() {
+                ErrorKind::LimitReached(exceeded) => {
+                    format!("no further command can run: {}", explain(&exceeded))
+                }
+                _ => error.to_string(),
+            };
             tracing::warn!(target: "server::sandbox", "{message}");
             let end = match error.kind() {
                 ErrorKind::Unavailable => ProcessEnd::Unconfined(message),
@@ -339,7 +355,10 @@ async fn follow(
         exit if exit.sandbox_failed => {
             ProcessEnd::NotStarted("the sandbox could not be set up; its output says why".into())
         }
-        exit => ProcessEnd::Code(exit.shell_code()),
+        exit => match reason(&exit) {
+            Some(reason) => ProcessEnd::Limited { code: exit.shell_code(), reason },
+            None => ProcessEnd::Code(exit.shell_code()),
+        },
     };
     reporter.end(end).await;
 }

@@ -226,7 +226,7 @@ fn texts_contain_it(structured: &Value, content: &[ToolContent]) -> bool {
             _ => None,
         })
         .collect();
-    // Some servers put a result that is no object into one with one member, and repeat it without.
+    // Some servers put a result that is not an object into one with one member, and repeat it without.
     let inner = structured.as_object().filter(|it| it.len() == 1).and_then(|it| it.values().next());
     let is_said = |value: &Value| texts.iter().any(|text| says(text, value));
     let is_listed = |value: &Value| match value {

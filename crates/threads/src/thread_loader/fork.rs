@@ -59,6 +59,7 @@ impl ThreadLoader {
             thread_source: fork.source,
             without_memories: inherited.without_memories || fork.ephemeral,
             dynamic_tools: inherited.dynamic_tools,
+            worktree: inherited.worktree,
             // What the model knew at an earlier turn is unknown: it is informed again.
             introduced: inherited.introduced.filter(|_| fork.last_turn.is_none()),
             documents: match fork.last_turn {

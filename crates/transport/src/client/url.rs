@@ -44,7 +44,7 @@ impl FromStr for WebSocketUrl {
             Some("wss") => true,
             _ => return Err(invalid("the address begins with neither `ws://` nor `wss://`")),
         };
-        let uri: Uri = text.parse().map_err(|_| invalid("this is no address of a server"))?;
+        let uri: Uri = text.parse().map_err(|_| invalid("this is not the address of a server"))?;
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {
             return Err(invalid("a user name or a password in the address is not sent")
@@ -75,8 +75,8 @@ impl FromStr for WebSocketUrl {
                 .parse()
                 .ok()
                 .filter(|port| *port != 0)
-                .ok_or_else(|| invalid("the port is no number from 1 to 65535"))?,
-            _ => return Err(invalid("the port is no number from 1 to 65535")),
+                .ok_or_else(|| invalid("the port is not a number from 1 to 65535"))?,
+            _ => return Err(invalid("the port is not a number from 1 to 65535")),
         };
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
         let slash = if target.starts_with('/') { "" } else { "/" };
@@ -154,18 +154,18 @@ mod tests {
             ("host:1", Err("neither `ws://` nor `wss://`")),
             ("/path", Err("neither `ws://` nor `wss://`")),
             ("", Err("neither `ws://` nor `wss://`")),
-            ("ws://", Err("no address of a server")),
-            ("ws:///path", Err("no address of a server")),
+            ("ws://", Err("not the address of a server")),
+            ("ws:///path", Err("not the address of a server")),
             ("ws://:4500", Err("the host is missing")),
-            ("ws://host:", Err("no number from 1 to 65535")),
-            ("ws://host:0", Err("no number from 1 to 65535")),
-            ("ws://host:65536", Err("no number from 1 to 65535")),
-            ("ws://host:+1", Err("no ")),
-            ("ws://host:1:2", Err("no ")),
-            ("ws://::1:4500", Err("no ")),
+            ("ws://host:", Err("not a number from 1 to 65535")),
+            ("ws://host:0", Err("not a number from 1 to 65535")),
+            ("ws://host:65536", Err("not a number from 1 to 65535")),
+            ("ws://host:+1", Err("not")),
+            ("ws://host:1:2", Err("not")),
+            ("ws://::1:4500", Err("not")),
             ("ws://[::1", Err("no")),
             ("ws://[host]:1", Err("no IPv6 address in the brackets")),
-            ("ws://[::1]x", Err("no ")),
+            ("ws://[::1]x", Err("not")),
             ("ws://[fe80::1%25eth0]:1", Err("no")),
             ("wss://host/#part", Err("no part after `#`")),
             ("wss://user:hidden@host", Err("give the token by its own option")),

@@ -64,10 +64,8 @@ impl Access {
     pub(super) fn effect(self) -> &'static str {
         match self {
             Self::Edit => "asks before anything leaves the sandbox",
-            Self::Ask => {
-                "commands run in a sandbox that writes nothing, and the agent asks for more"
-            }
-            Self::ReadOnly => "changes nothing and asks for nothing",
+            Self::Ask => "commands run in a read-only sandbox, and the agent asks for more",
+            Self::ReadOnly => "changes nothing and never asks",
             Self::Full => {
                 "runs every command with your rights, without a sandbox and without asking"
             }
@@ -113,7 +111,7 @@ pub(super) fn mode(approval: &str, sandbox: &str) -> &'static str {
     match sandbox {
         "dangerFullAccess" | "danger-full-access" if never => FULL,
         "dangerFullAccess" | "danger-full-access" => "full access, asks",
-        "externalSandbox" => "sandboxed outside",
+        "externalSandbox" => "external sandbox",
         _ if always => "asks before edits and commands",
         "workspaceWrite" | "workspace-write" if never => "edits this folder, never asks",
         "workspaceWrite" | "workspace-write" => EDITS,
@@ -128,7 +126,7 @@ pub(super) fn show(app: &mut App, approval: &AskForApproval, sandbox: &SandboxPo
         SandboxPolicy::DangerFullAccess {} => ("dangerFullAccess", "full access"),
         SandboxPolicy::ReadOnly { .. } => ("readOnly", "read only"),
         SandboxPolicy::WorkspaceWrite { .. } => ("workspaceWrite", "writes in the folder"),
-        SandboxPolicy::ExternalSandbox { .. } => ("externalSandbox", "sandboxed from outside"),
+        SandboxPolicy::ExternalSandbox { .. } => ("externalSandbox", "external sandbox"),
     };
     app.session.approval = word(approval);
     app.session.mode = mode(&app.session.approval, kind);
@@ -250,7 +248,7 @@ fn keep(app: &mut App, access: Access) {
                 Ok(file) => {
                     with_configuration(app, move |app, read| kept(app, access, &file, read));
                 }
-                Err(why) => app.error(&format!("It holds for this thread only: {why}")),
+                Err(why) => app.error(&format!("It applies to this thread only: {why}")),
             });
         });
     });
@@ -264,7 +262,8 @@ fn kept(app: &mut App, access: Access, file: &str, read: &ConfigReadResponse) {
         )),
         // A profile, the project's own file or the command line comes after it.
         false => app.warning(&format!(
-            "For this thread: {}. It is stored in {file} and does not hold for new threads here: {}.",
+            "For this thread: {}. It is stored in {file}, but another setting decides for new \
+             threads here: {}.",
             access.mode(),
             held(app, read)
         )),

@@ -30,12 +30,12 @@ pub(super) fn show_account(app: &mut App, _: &str) {
     app.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
         let account = match read {
             Ok(read) => who(&read).0,
-            Err(error) => format!("not known: {}", error.message),
+            Err(error) => format!("unknown: {}", error.message),
         };
         app.call::<protocol::AccountRateLimitsRead>(&Empty {}, move |app, read| {
             let limits = match read {
                 Ok(read) => limit_lines(app, &read.rate_limits),
-                Err(error) => vec![format!("not known: {}", error.message)],
+                Err(error) => vec![format!("unknown: {}", error.message)],
             };
             let mut text = format!("{:<12} {account}", "account");
             for (at, line) in limits.iter().enumerate() {
@@ -55,12 +55,12 @@ fn limit_lines(app: &App, limits: &RateLimitSnapshot) -> Vec<String> {
         lines.push(match (&credits.balance, credits.unlimited, credits.has_credits) {
             (_, true, _) => "credits: unlimited".to_owned(),
             (Some(balance), ..) => format!("credits: {balance}"),
-            (None, _, true) => "there are credits".to_owned(),
+            (None, _, true) => "credits available".to_owned(),
             (None, _, false) => "no credits".to_owned(),
         });
     }
     if lines.is_empty() {
-        lines.push("none reported yet: a provider reports them with its answers".to_owned());
+        lines.push("none reported yet; providers report them with their answers".to_owned());
     }
     lines
 }
@@ -84,7 +84,7 @@ pub(super) fn log_out(app: &mut App, _: &str) {
     app.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
         let (account, is_logged_in) = match read {
             Ok(value) => who(&value),
-            Err(error) => return app.error(&format!("Not logged out: {}", error.message)),
+            Err(error) => return app.error(&format!("The logout failed: {}", error.message)),
         };
         if !is_logged_in {
             return app.info("No account is logged in. /login logs in.");
@@ -92,8 +92,8 @@ pub(super) fn log_out(app: &mut App, _: &str) {
         let facts = vec![
             Line::plain(format!("Account: {account}.")),
             Line::plain(
-                "The stored credentials are deleted, for all programs of this home. Threads and \
-                 settings stay. A key of the environment stays in use.",
+                "This deletes the stored credentials for all programs that use this home. Threads \
+                 and settings stay, and so does a key in the environment.",
             ),
         ];
         let offers = vec![
@@ -111,15 +111,15 @@ pub(super) fn log_out(app: &mut App, _: &str) {
 fn log_out_now(app: &mut App) {
     app.call::<protocol::AccountLogout>(&Empty {}, |app, result| {
         if let Err(error) = result {
-            return app.error(&format!("Not logged out: {}", error.message));
+            return app.error(&format!("The logout failed: {}", error.message));
         }
         app.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
             app.info(match read.map(|value| who(&value)) {
                 Ok((_, true)) => {
-                    "The stored credentials are deleted. The API key of the environment \
+                    "The stored credentials were deleted. The API key in the environment \
                      (AGENT_API_KEY or OPENAI_API_KEY) is still in use."
                 }
-                _ => "Logged out: the stored credentials are deleted. /login logs in again.",
+                _ => "Logged out: the stored credentials were deleted. /login logs in again.",
             });
         });
     });

@@ -42,8 +42,8 @@ pub(super) fn set_theme(app: &mut App, name: &str) {
 pub(super) fn toggle_raw(app: &mut App, _: &str) {
     app.settings.raw ^= true;
     app.notice(match app.settings.raw {
-        true => "Messages are shown as they were written.",
-        false => "Messages are rendered.",
+        true => "Messages are shown without formatting.",
+        false => "Messages are shown with formatting.",
     });
 }
 
@@ -51,7 +51,7 @@ pub(super) fn choose_status_line(app: &mut App, _: &str) {
     let before = app.settings.status_line.clone();
     let item = |id: &str, is_checked| CheckItem {
         id: id.to_owned(),
-        detail: status::detail(id).unwrap_or("not known by this version").to_owned(),
+        detail: status::detail(id).unwrap_or("unknown to this version").to_owned(),
         is_checked,
     };
     let mut items: Vec<CheckItem> = before.iter().map(|id| item(id, true)).collect();
@@ -59,7 +59,7 @@ pub(super) fn choose_status_line(app: &mut App, _: &str) {
         .iter()
         .filter(|(id, _)| !before.iter().any(|shown| status::is_same(shown, id)));
     items.extend(others.map(|(id, _)| item(id, false)));
-    let facts = vec![Line::plain("The line below shows how it would look.")];
+    let facts = vec![Line::plain("The line below is a preview.")];
     let ask = Ask::checklist("The status line", facts, items);
     let preview = |app: &mut App, checked| app.settings.status_line = checked;
     app.open_checklist(ask, preview, move |app, reply| match reply {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use protocol::{AskForApproval, OpeningOverrides, SandboxMode};
+use protocol::{AskForApproval, OpeningOverrides, SandboxMode, ThreadWorktreeParams};
 
 use crate::app::events::{Start, StartThread};
 
@@ -53,6 +53,11 @@ impl Beginning {
     /// The settings of the first thread, if it is still to be opened.
     pub(super) fn start_overrides(&self) -> Option<OpeningOverrides> {
         self.start.as_ref().map(|start| start.overrides.clone())
+    }
+
+    /// The worktree of the first thread, if it is a new one that is still to be opened.
+    pub(super) fn worktree(&self) -> Option<ThreadWorktreeParams> {
+        self.start.as_ref()?.worktree.clone()
     }
 
     /// True if the first thread is a new one, and the command line does not say what it may do.

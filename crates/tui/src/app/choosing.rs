@@ -5,8 +5,8 @@ use protocol::ThreadStartParams;
 use crate::app::filling::{Choosing, What};
 use crate::app::program::App;
 use crate::app::{
-    appearance, earlier, lists, login, messages, models, opening, other_server, reading, taking,
-    terminals,
+    appearance, earlier, lists, login, models, opening, other_server, queueing, reading, taking,
+    terminals, worktrees,
 };
 use crate::picker::{Outcome, Row};
 use crate::terminal::input::{Code, Key};
@@ -14,7 +14,7 @@ use crate::terminal::input::{Code, Key};
 /// A list of what changes by itself shows it as it is.
 pub(super) fn refresh_list(app: &mut App) {
     let rows = match app.filling.list().map(|choosing| &choosing.what) {
-        Some(What::Queue) => app.outbox.queue().rows(),
+        Some(What::Queue) => queueing::rows(app),
         Some(What::Terminals) => terminals::terminal_rows(app),
         _ => return,
     };
@@ -39,11 +39,6 @@ fn removes(app: &mut App, key: Key) {
     let Some(choosing) = app.filling.list() else { return };
     let selected = choosing.picker.selected().map(|row| row.id.clone());
     match (&choosing.what, selected) {
-        (What::Queue, Some(id)) if key.code == Code::Delete => {
-            if let Ok(number) = id.parse() {
-                messages::remove_queued(app, number);
-            }
-        }
         (What::Terminals, Some(id)) if key.code == Code::Delete => {
             terminals::stop_terminal(app, &id);
         }
@@ -53,6 +48,9 @@ fn removes(app: &mut App, key: Key) {
 
 /// Offers a key to the open list. Returns whether there is one.
 pub(super) fn chooses(app: &mut App, key: Key) -> bool {
+    if queueing::list_key(app, key) {
+        return true;
+    }
     let Some(choosing) = app.filling.list_mut() else { return false };
     match choosing.picker.key(key) {
         Outcome::Changed => lists::provide(app),
@@ -91,16 +89,17 @@ fn chosen(app: &mut App, what: What, row: Row) {
         }
         What::Themes => appearance::set_theme(app, &row.id),
         What::Agents => reading::read_agent(app, row.id),
-        What::Queue => {
-            if let Ok(number) = row.id.parse() {
-                messages::edit_queued(app, number);
-            }
-        }
+        What::Queue => queueing::edit_queued(app, &row.id),
         What::Terminals => terminals::print_terminal(app, &row.id),
         What::Messages(messages) => earlier::message_chosen(app, &row, messages),
         What::Code(texts) => {
             if let Some(text) = row.id.parse::<usize>().ok().and_then(|at| texts.get(at)) {
                 taking::copy_text(app, text);
+            }
+        }
+        What::Worktrees(worktrees) => {
+            if let Some(found) = worktrees.into_iter().find(|it| it.path == row.id) {
+                worktrees::chosen(app, found);
             }
         }
     }

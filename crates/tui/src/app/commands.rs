@@ -11,8 +11,8 @@ use crate::app::filling::What;
 use crate::app::program::{App, word};
 use crate::app::{
     access, account, appearance, completion, earlier, feedback, images, lists, login, mcp, memory,
-    messages, models, opening, own_prompts, plan, reading, removing, status_report, taking,
-    terminals, vi,
+    messages, models, opening, own_prompts, plan, queueing, reading, removing, status_report,
+    taking, terminals, vi, worktrees,
 };
 use crate::composer::{Command, Draft};
 use crate::picker::{Picker, Row};
@@ -39,7 +39,7 @@ const fn entry(
 
 const COMMANDS: &[Entry] = &[
     entry("account", "", "show the account and the remaining limits", true, account::show_account),
-    entry("agents", "", "choose an agent of this thread to look at", true, choose_agent),
+    entry("agents", "", "show the thread of an agent", true, choose_agent),
     entry(
         "approvals",
         "[read-only|ask|edit|full-access]",
@@ -72,17 +72,23 @@ const COMMANDS: &[Entry] = &[
         true,
         status_report::show_cost,
     ),
-    entry("delete", "", "delete this thread for good, after a question", false, removing::delete),
+    entry(
+        "delete",
+        "",
+        "delete this thread permanently, after confirmation",
+        false,
+        removing::delete,
+    ),
     entry("diff", "", "show all changes of the latest turn", true, show_diff),
     entry(
         "edit",
         "",
-        "go back to before an earlier message, and edit it",
+        "edit an earlier message and continue from there",
         false,
         earlier::choose_message,
     ),
     entry("exit", "", "quit", true, |app, _| app.quit()),
-    entry("export", "[FILE]", "write the thread as Markdown into a file", true, taking::export),
+    entry("export", "[FILE]", "write the thread to a file as Markdown", true, taking::export),
     entry("feedback", "[NOTE]", "write a report to share", true, feedback::give_feedback),
     entry("fork", "", "continue in a copy of this thread", false, |app, _| {
         if let Some(id) = app.thread_id() {
@@ -110,7 +116,7 @@ const COMMANDS: &[Entry] = &[
         true,
         memory::memory,
     ),
-    entry("mention", "[FILE]", "add a file of the folder to the message", true, mention),
+    entry("mention", "[FILE]", "add a file to the message", true, mention),
     entry("model", "[NAME [EFFORT]]", "list the models, or choose one", true, set_model),
     entry("new", "", "start a new thread", false, start_new),
     entry("permissions", "[read-only|ask|edit|full-access]", "as /approvals", true, access::choose),
@@ -122,18 +128,31 @@ const COMMANDS: &[Entry] = &[
         plan::plan,
     ),
     entry("ps", "", "list running commands, with their output", true, terminals::show_terminals),
-    entry("queue", "", "list, edit and remove queued messages", true, messages::show_queue),
-    entry("quit", "", "quit", true, |app, _| app.quit()),
     entry(
-        "raw",
+        "queue",
         "",
-        "show messages as they were written, or rendered again",
+        "list, edit, move, start and remove queued messages",
         true,
-        appearance::toggle_raw,
+        queueing::show_queue,
     ),
+    entry("quit", "", "quit", true, |app, _| app.quit()),
+    entry("raw", "", "show messages with or without formatting", true, appearance::toggle_raw),
     entry("rename", "NAME", "name this thread", true, rename),
     entry("resume", "[ID]", "open another thread", false, resume),
-    entry("review", "[TEXT]", "review uncommitted changes, or what the text says", false, review),
+    entry(
+        "review",
+        "[TEXT]",
+        "review uncommitted changes, or what the text describes",
+        false,
+        review,
+    ),
+    entry(
+        "search",
+        "[WORDS]",
+        "find a thread by what was said in it, in all folders",
+        false,
+        lists::search_threads,
+    ),
     entry("skills", "", "list the skills", true, show_skills),
     entry(
         "status",
@@ -156,20 +175,21 @@ const COMMANDS: &[Entry] = &[
         true,
         terminals::stop_terminals,
     ),
-    entry("theme", "[NAME]", "choose the colours of code", true, appearance::set_theme),
+    entry("theme", "[NAME]", "choose the colours for code", true, appearance::set_theme),
     entry("transcript", "", "read the whole thread, with a search", true, reading::read_transcript),
-    entry("undo", "", "take back the latest turn and its changes of files", false, earlier::undo),
+    entry("undo", "", "undo the latest turn and its file changes", false, earlier::undo),
+    entry("vim", "", "switch between Vi and Emacs keys", true, vi::toggle_vi),
     entry(
-        "vim",
-        "",
-        "write with the keys of Vi, or with those of Emacs again",
-        true,
-        vi::toggle_vi,
+        "worktree",
+        "[list|new|merge|remove [NAME]]",
+        "work in a git worktree of the thread's own, merge it, remove it",
+        false,
+        worktrees::worktree,
     ),
 ];
 
-const NO_HOOKS: &str = "There are no hooks. They are written in hooks.json, in the agent's home or in a \
-                        project's .agent folder; `agentd hooks --help` tells more.";
+const NO_HOOKS: &str = "There are no hooks. Define them in hooks.json, in the agent's home or in a \
+    project's .agent folder; see `agentd hooks --help`.";
 
 /// The commands, for the completion of the composer.
 pub(super) fn command_list() -> Vec<Command> {
@@ -184,7 +204,7 @@ pub(super) fn command_list() -> Vec<Command> {
         .collect()
 }
 
-/// Runs what was typed after a slash. What is no command is not sent: a mistyped one would start a turn.
+/// Runs what was typed after a slash. What is not a command is not sent: a mistyped one would start a turn.
 pub(super) fn command(app: &mut App, name: &str, rest: &str, draft: Draft) {
     let Some(command) = COMMANDS.iter().find(|it| it.name == name) else {
         if let Some(message) = own_prompts::message(app, name, &draft) {
@@ -244,10 +264,11 @@ fn choose_agent(app: &mut App, _: &str) {
         id: thread.clone(),
         title: format!("{:?}", state.status),
         detail: state.message.clone().unwrap_or_default(),
+        has_hit: false,
         columns: vec![thread.clone()],
     };
     let rows = app.session.agents.iter().map(row).collect();
-    lists::choose(app, Picker::fixed("Look at an agent", rows), What::Agents);
+    lists::choose(app, Picker::fixed("Choose an agent", rows), What::Agents);
 }
 
 fn show_diff(app: &mut App, _: &str) {
@@ -296,7 +317,7 @@ fn set_model(app: &mut App, rest: &str) {
             // The request for the next turn would be refused, long after this.
             Err(_) => {
                 return app.error(&format!(
-                    "{effort:?} is no effort: none, minimal, low, medium, high or xhigh"
+                    "unknown effort {effort:?}: choose none, minimal, low, medium, high or xhigh"
                 ));
             }
         },
@@ -315,14 +336,14 @@ fn set_goal(app: &mut App, rest: &str) {
         }),
         "clear" => app
             .call_and_show::<protocol::ThreadGoalClear>(&ThreadIdParams { thread_id }, |_| {
-                "This thread no longer has a goal.".to_owned()
+                "The goal is cleared.".to_owned()
             }),
         goal => {
             let objective = Some(goal.to_owned());
             let params =
                 ThreadGoalSetParams { thread_id, objective, status: None, token_budget: None };
             app.call_and_show::<protocol::ThreadGoalSet>(&params, |_| {
-                "The agent works until the goal is reached: /goal clear ends that.".to_owned()
+                "The agent works until it reaches the goal. /goal clear stops that.".to_owned()
             });
         }
     }
@@ -378,9 +399,10 @@ fn start_new(app: &mut App, _: &str) {
     opening::start_thread(app, &ThreadStartParams { cwd, ..ThreadStartParams::default() });
 }
 
-/// Sends what waits, up to the first message that begins a turn.
+/// Sends what waits here, up to the first message that begins a turn. The queue of the thread comes before.
 pub(super) fn next_queued(app: &mut App) {
     while app.session.turn.is_none()
+        && !app.session.queue.goes_on()
         && !app.login.holds()
         && let Some(draft) = app.outbox.queue_mut().pop_front()
     {

@@ -24,7 +24,7 @@ const OVERWRITING: &str = "overwrite";
 const COPY: &str = "copy";
 const STAY: &str = "stay";
 
-const NOT_UNDONE: &str = "Nothing was taken back";
+const NOT_UNDONE: &str = "Nothing was undone";
 
 /// Offers the user's messages of this thread, the latest first.
 pub(super) fn choose_message(app: &mut App, _: &str) {
@@ -65,6 +65,7 @@ fn messages_listed(app: &mut App, page: &ThreadTurnsListResponse) {
         id: at.to_string(),
         title: message.text.clone(),
         detail: String::new(),
+        has_hit: false,
         columns: vec![match message.turns {
             1 => "latest".to_owned(),
             turns => format!("{turns} turns back"),
@@ -82,12 +83,10 @@ pub(super) fn message_chosen(app: &mut App, row: &Row, messages: Vec<Message>) {
         1 => "the latest turn".to_owned(),
         turns => format!("the {turns} latest turns"),
     };
-    let back = format!("Take back {turns}");
+    let back = format!("Undo {turns}");
     let mut ways = Vec::new();
     if app.settings.undoes {
-        ways.push(
-            Offer::new(WITH_FILES, 'f', back.clone()).with_effect("with their changes of files"),
-        );
+        ways.push(Offer::new(WITH_FILES, 'f', back.clone()).with_effect("with their file changes"));
         ways.push(Offer::new(HERE, 't', back).with_effect("files stay as they are"));
     } else {
         let effect = "files stay as they are: features.undo is off";
@@ -95,7 +94,7 @@ pub(super) fn message_chosen(app: &mut App, row: &Row, messages: Vec<Message>) {
     }
     ways.push(
         Offer::new(COPY, 'c', "Continue in a copy of the thread up to there")
-            .with_effect("this thread and files stay"),
+            .with_effect("this thread and its files stay unchanged"),
     );
     ways.push(Offer::new(STAY, 'n', "Do nothing").on_escape());
     let facts = message.text.lines().map(|line| Line::plain(line.to_owned())).collect();
@@ -138,7 +137,7 @@ fn go_back(app: &mut App, way: &str, message: Message) {
 /// `/undo`: shows what taking the latest turn back would do to files, and asks.
 pub(super) fn undo(app: &mut App, _: &str) {
     if !app.settings.undoes {
-        let here = Offer::new(HERE, 't', "Take back the latest turn");
+        let here = Offer::new(HERE, 't', "Undo the latest turn");
         let mut ways = vec![here.with_effect("files stay as they are")];
         ways.extend(undo_switch::offers(app));
         return ask_for_undo(app, undo_switch::facts(), ways);
@@ -150,7 +149,7 @@ pub(super) fn undo(app: &mut App, _: &str) {
         // Such as that of a turn that was not recorded.
         Err(error) => {
             let text = format!("Files cannot be restored: {}", error.message);
-            let here = Offer::new(HERE, 't', "Take back the latest turn");
+            let here = Offer::new(HERE, 't', "Undo the latest turn");
             let here = here.with_effect("files stay as they are");
             ask_for_undo(app, vec![Line::new(text, Palette::WARNING)], vec![here]);
         }
@@ -185,9 +184,9 @@ fn undo_planned(app: &mut App, files: Option<&RestoredFiles>) {
         None => (0, [].as_slice(), [].as_slice()),
     };
     let restored = files_of(restored_count);
-    let here = Offer::new(HERE, 't', "Take back the latest turn");
+    let here = Offer::new(HERE, 't', "Undo the latest turn");
     let here = here.with_effect(match not_restored.len() {
-        0 if restored_count + conflicts.len() == 0 => "it has changed no files",
+        0 if restored_count + conflicts.len() == 0 => "it changed no files",
         _ => "files stay as they are",
     });
     // What may lose something is never the first, and all of it has to have been on the screen.
@@ -195,21 +194,21 @@ fn undo_planned(app: &mut App, files: Option<&RestoredFiles>) {
         // There is nothing to choose.
         0 if restored_count == 0 => vec![here],
         0 => {
-            let title = format!("Take back the latest turn and restore {restored}");
+            let title = format!("Undo the latest turn and restore {restored}");
             vec![Offer::new(WITH_FILES, 'r', title), here]
         }
         conflicts => {
-            let title = format!("Take back the latest turn and restore {restored}");
+            let title = format!("Undo the latest turn and restore {restored}");
             let lost = format!("later changes of {} are lost", files_of(conflicts));
             vec![here, Offer::new(OVERWRITING, 'o', title).with_effect(lost).granting()]
         }
     };
     let mut facts = diff::unified(files.map_or("", |files| &files.diff), &app.context());
     if facts.is_empty() {
-        facts.push(Line::plain("The turn has changed no files."));
+        facts.push(Line::plain("The turn changed no files."));
     }
     if files.is_some_and(|files| files.diff_truncated) {
-        let text = "The diff is longer than is shown here.";
+        let text = "The diff is too long to show in full.";
         facts.push(Line::new(text, Palette::WARNING));
     }
     for (noted, what) in [(conflicts, "changed since"), (not_restored, "not restored")] {
@@ -241,8 +240,8 @@ fn undo_chosen(app: &mut App, way: &str) {
 /// Turns were taken back.
 fn undone(app: &mut App, files: Option<&RestoredFiles>, turns: u32, text: Option<String>) {
     let what = match turns {
-        1 => "The latest turn was taken back".to_owned(),
-        turns => format!("The {turns} latest turns were taken back"),
+        1 => "The latest turn was undone".to_owned(),
+        turns => format!("The {turns} latest turns were undone"),
     };
     let mut said = match files.map(|files| files.restored.len()) {
         Some(0) => format!("{what}; no file was restored."),

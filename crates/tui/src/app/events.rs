@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use jsonrpc::{ErrorObject, RequestId};
-use protocol::{InitializeResponse, OpeningOverrides};
+use protocol::{InitializeResponse, OpeningOverrides, ThreadWorktreeParams};
 use serde_json::Value;
 
 use crate::composer::Draft;
@@ -23,6 +23,8 @@ pub struct Start {
     pub prompt: Option<String>,
     /// Settings of the thread that differ from the configuration.
     pub overrides: OpeningOverrides,
+    /// The worktree of a new thread.
+    pub worktree: Option<ThreadWorktreeParams>,
 }
 
 /// Where the first thread comes from.

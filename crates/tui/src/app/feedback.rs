@@ -37,7 +37,7 @@ pub(super) fn give_feedback(app: &mut App, note: &str) {
 }
 
 fn ask_for_note(app: &mut App, kind: String) {
-    let facts = vec![Line::plain("What happened, and what did you expect? May be left empty.")];
+    let facts = vec![Line::plain("What happened, and what did you expect? (optional)")];
     let ask = Ask::entry("Feedback: a note", facts, "note", false);
     app.open_dialog(ask, |app, reply| match reply.as_str() {
         Some(note) => ask_for_logs(app, kind, note.to_owned()),
@@ -80,7 +80,7 @@ fn preview_feedback(app: &mut App, params: FeedbackUploadParams) {
     let dry = FeedbackUploadParams { dry_run: true, ..params.clone() };
     app.call::<protocol::FeedbackUpload>(&dry, |app, result| match result {
         Ok(preview) => show_feedback(app, &preview.report.unwrap_or_default(), params),
-        Err(error) => app.error(&format!("There is no report: {}", error.message)),
+        Err(error) => app.error(&format!("The report could not be made: {}", error.message)),
     });
 }
 
@@ -103,11 +103,11 @@ fn show_feedback(app: &mut App, report: &Value, params: FeedbackUploadParams) {
         Line::plain(format!("{start}{cut}"))
     }));
     if count > MAX_LINES {
-        let text = format!("… {} more lines, which the file will have", count - MAX_LINES);
+        let text = format!("… {} more lines in the file", count - MAX_LINES);
         facts.push(Line::new(text, Palette::WARNING));
     }
     let offers = vec![
-        Offer::new("write", 'w', "Write the report into a file"),
+        Offer::new("write", 'w', "Write the report to a file"),
         Offer::new("no", 'n', "Write nothing").on_escape(),
     ];
     app.open_dialog(Ask::offer("Feedback: the report", facts, offers), move |app, reply| {

@@ -1,5 +1,8 @@
 //! The content that fills the screen: a list to choose from, or a text.
 
+use protocol::Worktree;
+
+use crate::app::cursors::Cursors;
 use crate::here::AskedServer;
 use crate::pager::Pager;
 use crate::picker::Picker;
@@ -57,8 +60,8 @@ impl Filling {
 pub(super) struct Choosing {
     pub(super) picker: Picker,
     pub(super) what: What,
-    /// Where each page begins, as far as that is known, for the search with this token.
-    pub(super) cursors: (u64, Vec<Option<String>>),
+    /// Where each page begins, as far as that is known.
+    pub(super) cursors: Cursors,
     /// The thread whose preview was asked for.
     pub(super) previewed: Option<String>,
     /// When rows that a search still waits for are late, in milliseconds.
@@ -83,6 +86,8 @@ pub(super) enum What {
     Messages(Vec<Message>),
     /// A block of code, to be copied.
     Code(Vec<String>),
+    /// A worktree of a thread.
+    Worktrees(Vec<Worktree>),
 }
 
 /// An earlier message, and what it takes to go back to it.

@@ -58,8 +58,8 @@ fn ask_requirements(app: &mut App, root: PathBuf, then: impl FnOnce(&mut App) + 
             }
             Err(error) => {
                 app.warning(&format!(
-                    "The administrator's requirements cannot be read, so what the agent may do here is \
-                     not asked: {}",
+                    "The administrator's requirements cannot be read, so you are not asked what \
+                     the agent may do here: {}",
                     error.message
                 ));
             }
@@ -80,7 +80,7 @@ pub(super) fn ask(app: &mut App, untrusted: Vec<String>, found: Vec<Line>) {
     let has_settings = !untrusted.is_empty();
     let mut facts = found;
     facts.push(Line::plain(
-        "The answer is kept in your configuration. /approvals changes it at any time.",
+        "The answer is stored in your configuration. /approvals changes it at any time.",
     ));
     let suffix = if has_settings { ", without its settings" } else { "" };
     let offer = |access: Access| {

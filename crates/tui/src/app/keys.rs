@@ -4,7 +4,8 @@ use crate::app::events::Effect;
 use crate::app::program::App;
 use crate::app::writing::Recall;
 use crate::app::{
-    asking, choosing, commands, completion, earlier, images, lists, messages, questions, reading,
+    asking, choosing, commands, completion, earlier, images, lists, messages, questions, queueing,
+    reading,
 };
 use crate::composer::{Draft, Outcome};
 use crate::terminal::input::{Code, Key};
@@ -83,9 +84,7 @@ fn always(app: &mut App, key: Key) -> bool {
             reading::read_transcript(app, "");
         }
         (Code::Char('v'), true) => images::paste_image(app),
-        (Code::Up, false) if key.alt && !app.outbox.queue().is_empty() => {
-            messages::choose_queued(app);
-        }
+        (Code::Up, false) if key.alt && queueing::has_queued(app) => queueing::choose_queued(app),
         (Code::Char('g'), true) => {
             app.output.emit(Effect::Edit(app.writing.composer().draft().text));
         }
@@ -100,10 +99,11 @@ fn ignored(app: &mut App, key: Key) {
         Code::Esc if app.writing.composer().is_empty() => esc(app),
         Code::Tab if !app.writing.composer().is_empty() => {
             let draft = app.writing.composer_mut().take();
-            messages::enqueue(app, draft);
+            queueing::enqueue(app, draft);
         }
-        Code::Up if !app.outbox.queue().is_empty() && app.writing.composer().is_empty() => {
-            messages::edit_last_queued(app);
+        Code::Tab if app.session.queue.pause().is_some() => queueing::start(app, None),
+        Code::Up if queueing::has_queued(app) && app.writing.composer().is_empty() => {
+            queueing::edit_last_queued(app);
         }
         Code::Up | Code::Down => walk(app, key.code),
         _ => {}

@@ -8,6 +8,7 @@ use crate::cells;
 use crate::composer::Draft;
 use crate::context::Context;
 use crate::palette::Palette;
+use crate::server_queue;
 use crate::session::Open;
 use crate::text::{Line, Style};
 
@@ -172,14 +173,27 @@ fn queued(app: &App) -> Vec<Line> {
             .with("  (perhaps not received)", Palette::QUIET)
     });
     let mut lines: Vec<Line> = unanswered.take(SHOWN).collect();
-    let count = app.outbox.queue().len();
-    let waiting = app.outbox.queue().drafts().take(SHOWN).enumerate();
-    lines.extend(waiting.map(|(at, draft)| {
-        let mut line = Line::new("↳ ", Palette::QUIET).with(first(draft), Palette::QUIET);
+    let (on_server, here) = (&app.session.queue, app.outbox.queue());
+    let count = on_server.len() + here.len();
+    let keys = if count > 1 { "↑ edits the last, Alt+↑ lists them" } else { "↑ edits it" };
+    let pause = on_server.pause();
+    lines.extend(pause.map(|pause| {
+        let starts = match app.session.turn {
+            Some(_) => "The queue waits, Tab starts it after the turn",
+            None => "The queue waits, Tab starts it",
+        };
+        Line::new("‖ ", Palette::WARNING)
+            .with(starts, Palette::QUIET)
+            .with(format!(": {}", server_queue::reason(pause)), Palette::WARNING)
+            .truncated(app.output.columns())
+    }));
+    let firsts = on_server.shown().map(|text| text.lines().next().unwrap_or_default().to_owned());
+    let waiting = firsts.chain(here.drafts().map(first)).take(SHOWN).enumerate();
+    lines.extend(waiting.map(|(at, first)| {
+        let mut line = Line::new("↳ ", Palette::QUIET).with(first, Palette::QUIET);
         if at == 0 {
-            let keys =
-                if count > 1 { "↑ edits the last, Alt+↑ lists them" } else { "↑ edits it" };
-            line.push(format!("  (sent at the end of the turn; {keys})"), Palette::QUIET);
+            let when = if pause.is_none() { "sent at the end of the turn; " } else { "" };
+            line.push(format!("  ({when}{keys})"), Palette::QUIET);
         }
         line.truncated(app.output.columns())
     }));

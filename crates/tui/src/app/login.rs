@@ -44,7 +44,7 @@ fn account_known(app: &mut App, result: Result<AccountReadResponse, ErrorObject>
         }
         // The first turn says what is wrong, if anything.
         Err(error) => {
-            app.error(&format!("It is not known who is logged in: {}", error.message));
+            app.error(&format!("The login state is unknown: {}", error.message));
             can_ask(app);
         }
     }
@@ -122,7 +122,7 @@ fn ways(app: &App) -> Vec<Offer> {
     }
     ways.push(
         Offer::new("offline", 'o', "Use the offline model")
-            .with_effect("answers by a script, to try the program: no key, no network"),
+            .with_effect("a script answers, to try the program: no key, no network"),
     );
     ways.push(
         Offer::new("later", 'n', "Not now").on_escape().with_effect("/login opens this again"),
@@ -235,7 +235,7 @@ pub(super) fn account_updated(app: &mut App, is_logged_in: bool) -> bool {
         return false;
     }
     app.asks.dialogs_mut().close_all();
-    app.info("Another program of this home has logged in.");
+    app.info("Another program with this home has logged in.");
     can_ask(app);
     true
 }
@@ -263,7 +263,7 @@ fn enter_key(app: &mut App, problem: Option<String>) {
 
 fn key_place(app: &App) -> String {
     match app.login.configured().uses_keyring {
-        true => "as `cli_auth_credentials_store` says, in the keyring of the system".to_owned(),
+        true => "in the system's keyring, as `cli_auth_credentials_store` says".to_owned(),
         false => format!("in {}/credentials.json", app.folder(app.server.home())),
     }
 }
@@ -318,7 +318,10 @@ pub(super) fn servers_found(app: &mut App, servers: &[LocalServer]) -> bool {
         }
     }
     if offers.is_empty() {
-        facts.push(Line::plain("No model was found. Start one of them, or get a model."));
+        facts.push(Line::plain(
+            "No model was found. Start one of these programs, or download a \
+            model.",
+        ));
     }
     offers.push(Offer::new("again", 'l', "Look again"));
     offers.push(Offer::new("back", 'b', "Go back").on_escape());
@@ -361,7 +364,10 @@ fn use_provider(
         };
         app.info(&format!("From now on the provider is `{provider}`{with}: {keys} in {file}."));
         if app.session.has_turns {
-            app.info("This is a new thread, since a thread keeps its provider. /resume goes back.");
+            app.info(
+                "This is a new thread, because a thread keeps its provider. /resume returns \
+                to the old one.",
+            );
         }
         opening::read_configuration(app);
         start_with_provider(app, &provider, model.as_deref());

@@ -80,7 +80,7 @@ fn log_in_at(app: &mut App, name: &str) {
             ));
             app.output.emit(Effect::Browse(address));
         }
-        Err(error) => app.error(&format!("No login at {name}: {}", error.message)),
+        Err(error) => app.error(&format!("The login at {name} could not start: {}", error.message)),
     });
 }
 
@@ -88,7 +88,7 @@ pub(super) fn mcp_login_completed(app: &mut App, it: McpServerOauthLoginComplete
     match (it.success, it.error) {
         (true, _) => app.info(&format!("Logged in at {}.", it.name)),
         (false, why) => {
-            let why = why.unwrap_or_else(|| "the login did not succeed".to_owned());
+            let why = why.unwrap_or_else(|| "the login failed".to_owned());
             app.error(&format!("Not logged in at {}: {why}", it.name));
         }
     }

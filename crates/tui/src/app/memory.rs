@@ -12,17 +12,17 @@ pub(super) fn memory(app: &mut App, rest: &str) {
         "on" => set_memory(
             app,
             ThreadMemoryMode::Enabled,
-            "This thread uses notes of earlier threads, and leaves some.",
+            "This thread uses notes of earlier threads, and leaves notes.",
         ),
         "off" => set_memory(
             app,
             ThreadMemoryMode::Disabled,
-            "This thread uses no notes of earlier threads, and leaves none.",
+            "This thread neither uses nor leaves notes.",
         ),
         "reset" => reset_memory(app),
         _ => app.info(
-            "/memory on: this thread uses notes of earlier ones, and leaves some\n\
-             /memory off: it does not\n\
+            "/memory on: this thread uses notes of earlier threads, and leaves notes\n\
+             /memory off: it does neither\n\
              /memory reset: deletes the notes of all threads",
         ),
     }

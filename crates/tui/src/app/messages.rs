@@ -1,28 +1,19 @@
-//! Starting turns, adding to them, interrupting them, and messages that wait.
+//! Starting turns, adding to them, interrupting them, and messages that wait here.
 
 use protocol::{ThreadShellCommandParams, TurnInterruptParams, TurnStartParams, TurnSteerParams};
 
-use crate::app::filling::What;
 use crate::app::program::App;
 use crate::app::queue::MAX_QUEUED;
-use crate::app::{lists, transcript};
+use crate::app::{queueing, transcript};
 use crate::composer::Draft;
-use crate::picker::Picker;
 use crate::session::ActiveTurn;
-
-/// Opens the list of the messages that wait.
-pub(super) fn choose_queued(app: &mut App) {
-    let picker = Picker::fixed("Queued messages", app.outbox.queue().rows());
-    let picker = picker.with_help("Enter edits, Delete removes, Esc closes");
-    lists::choose(app, picker, What::Queue);
-}
 
 /// A message from the composer: to the running turn, or as a new one.
 pub(super) fn submit(app: &mut App, draft: Draft) {
     if draft.is_blank() {
         return;
     }
-    app.outbox.queue_mut().forget_edited();
+    queueing::forget_edited(app);
     if let Some(command) = draft.shell() {
         return shell(app, command.to_owned());
     }
@@ -31,7 +22,7 @@ pub(super) fn submit(app: &mut App, draft: Draft) {
             let turn = turn.to_owned();
             steer(app, draft, turn, |_| {});
         }
-        None if app.session.turn.is_some() => wait_for_end(app, draft),
+        None if app.session.turn.is_some() => queueing::queue(app, draft),
         None => start_turn(app, draft),
     }
 }
@@ -42,14 +33,7 @@ pub(super) fn start_turn(app: &mut App, draft: Draft) {
         return wait_for_end(app, draft);
     };
     // Shown at once: the notification follows.
-    app.session.turn = Some(ActiveTurn {
-        id: None,
-        started_ms: app.now,
-        before_ms: 0,
-        retry: None,
-        has_message: false,
-        is_interrupting: false,
-    });
+    app.session.turn = Some(ActiveTurn::starting(app.now));
     let params =
         TurnStartParams { thread_id, input: draft.inputs(), ..app.outbox.take_overrides() };
     let sending = app.outbox.sent_mut().add(draft);
@@ -93,7 +77,7 @@ pub(super) fn steer(
         if app.session.turn.is_none() {
             return start_turn(app, draft);
         }
-        wait_for_end(app, draft);
+        queueing::queue(app, draft);
         app.notice("The turn no longer accepts input. The message is queued.");
     });
 }
@@ -123,16 +107,7 @@ pub(super) fn edited(app: &mut App, result: Result<String, String>) -> bool {
     true
 }
 
-/// Keeps a message for the end of the turn.
-pub(super) fn enqueue(app: &mut App, draft: Draft) {
-    match app.session.turn {
-        Some(_) if !draft.is_blank() => wait_for_end(app, draft),
-        Some(_) => {}
-        None => submit(app, draft),
-    }
-}
-
-/// Puts a message into the queue, or back into the composer where the queue is full.
+/// Keeps a message here until it can be sent, or puts it back into the composer where the queue is full.
 pub(super) fn wait_for_end(app: &mut App, draft: Draft) {
     if app.outbox.queue().is_full() {
         app.notice(format!("The queue is full ({MAX_QUEUED} messages); this one was not added."));
@@ -142,8 +117,8 @@ pub(super) fn wait_for_end(app: &mut App, draft: Draft) {
     app.keep_soon();
 }
 
-/// A turn that did not end by itself takes no message with it that was written for afterwards: all of
-/// them are in the composer again.
+/// A turn that did not end by itself takes no message with it that was written for afterwards: those that wait here
+/// are in the composer again, and those in the queue of the thread wait on the server.
 pub(super) fn give_queue_back(app: &mut App) {
     let drafts = app.outbox.queue_mut().take_all();
     if drafts.len() > 1 {
@@ -154,7 +129,7 @@ pub(super) fn give_queue_back(app: &mut App) {
 }
 
 /// Puts messages into the composer, before what is being written there.
-fn give_back(app: &mut App, mut drafts: Vec<Draft>) {
+pub(super) fn give_back(app: &mut App, mut drafts: Vec<Draft>) {
     if drafts.is_empty() {
         return;
     }
@@ -163,8 +138,12 @@ fn give_back(app: &mut App, mut drafts: Vec<Draft>) {
     app.keep_soon();
 }
 
-/// Puts messages that the server turned out not to have into the composer again.
+/// Puts messages that the server turned out not to have into the composer again, once its queue and the turns are
+/// known.
 pub(super) fn return_unanswered(app: &mut App) {
+    if app.session.is_loading || app.session.queue.is_listing() {
+        return;
+    }
     let drafts = app.outbox.sent_mut().take_unanswered();
     give_back(app, drafts);
 }
@@ -172,42 +151,6 @@ pub(super) fn return_unanswered(app: &mut App) {
 /// Everything that was written and not sent, as one message.
 pub(super) fn written(app: &App) -> Draft {
     let composer = app.writing.composer().draft();
-    Draft::joined(app.outbox.unreceived().cloned().chain([composer]))
-}
-
-/// Opens the list of the messages that wait.
-pub(super) fn show_queue(app: &mut App, _: &str) {
-    match app.outbox.queue().is_empty() {
-        true => app.notice("No queued messages. Tab queues one instead of sending it."),
-        false => choose_queued(app),
-    }
-}
-
-/// Takes the last message back into the composer.
-pub(super) fn edit_last_queued(app: &mut App) {
-    if let Some(number) = app.outbox.queue().last() {
-        edit_queued(app, number);
-    }
-}
-
-/// Puts a message into the composer; what is there waits in its place.
-pub(super) fn edit_queued(app: &mut App, number: u64) {
-    let present = app.writing.composer().draft();
-    let Some(draft) = app.outbox.queue_mut().take(number) else {
-        return app.notice("That message has already been sent.");
-    };
-    if !present.is_blank() {
-        app.outbox.queue_mut().push(present);
-    }
-    app.writing.composer_mut().restore(draft);
-    app.outbox.queue_mut().set_edited(number);
-    app.keep_soon();
-}
-
-/// Removes a message that waits. It can be found with Ctrl+R.
-pub(super) fn remove_queued(app: &mut App, number: u64) {
-    let Some(draft) = app.outbox.queue_mut().take(number) else { return };
-    app.writing.remember(draft);
-    app.notice("Removed. Ctrl+R finds it again.");
-    app.keep_soon();
+    let adding = app.session.queue.adding();
+    Draft::joined(app.outbox.unreceived().chain(adding).cloned().chain([composer]))
 }

@@ -35,6 +35,7 @@ fn models_listed(app: &mut App, list: ModelListResponse) {
         id: model.model,
         title: model.display_name,
         detail: model.description,
+        has_hit: false,
         columns: Vec::new(),
     };
     let rows = list.data.into_iter().filter(|model| !model.hidden).map(row).collect();
@@ -136,7 +137,7 @@ fn switch_model(app: &mut App, model: &str, effort: Option<ReasoningEffort>) {
     app.call::<protocol::ConfigRead>(&params, move |app, result| {
         let later = match result {
             Ok(read) => model_of_new_threads(app, &read),
-            Err(error) => format!("not known, since {}", error.message),
+            Err(error) => format!("unknown: {}", error.message),
         };
         let facts = vec![
             Line::plain(format!("This thread: {used}.")),
@@ -231,7 +232,7 @@ fn successor_chosen(app: &mut App, reply: &Value, old: &str, new: String) {
             app.info(&format!("From now on the model is {new}: stored in {file}."));
             use_model(app, &new);
         }
-        Ok(file) => app.info(&format!("Not asked again: stored in {file}.")),
+        Ok(file) => app.info(&format!("You will not be asked again (stored in {file}).")),
         Err(why) => app.error(&format!("It was not stored: {why}")),
     });
 }

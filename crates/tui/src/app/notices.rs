@@ -49,8 +49,8 @@ pub(super) fn confirm_full_access(app: &mut App, then: fn(&mut App)) {
 
 fn hide(app: &mut App, key: &str) {
     app.store_settings(vec![(format!("notice.{key}"), json!(true))], |app, stored| match stored {
-        Ok(file) => app.info(&format!("Not shown again: stored in {file}.")),
-        Err(why) => app.error(&format!("It will be shown again: {why}")),
+        Ok(file) => app.info(&format!("The warning is hidden from now on (stored in {file}).")),
+        Err(why) => app.error(&format!("The warning will be shown again: {why}")),
     });
 }
 
@@ -82,8 +82,8 @@ pub(super) fn writable_by_all(app: &mut App, folders: Vec<PathBuf>) -> bool {
     }
     let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
     app.warning(&format!(
-        "Every user of this machine can write in {}: files there may not be what you think, and \
-         the agent reads and runs them. `chmod o-w` takes that right away. \
+        "Every user of this machine can write in {}: others may have changed the files there, \
+         and the agent reads and runs them. `chmod o-w` removes that right. \
          (notice.hide_world_writable_warning hides this.)",
         names.join(", ")
     ));

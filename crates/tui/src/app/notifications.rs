@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::app::program::App;
 use crate::app::{
-    login, mcp, messages, notices, plan, printing, questions, reading, transcript, trust,
+    login, mcp, messages, notices, plan, printing, questions, queueing, reading, transcript, trust,
 };
 use crate::cells::{self, Delta};
 use crate::link::{Arrival, Tag};
@@ -103,6 +103,13 @@ fn route_rest(app: &mut App, method: &str, params: &RawValue) -> serde_json::Res
                 return Ok(false);
             }
             app.session.name = it.thread_name;
+        }
+        protocol::ThreadQueueChanged::NAME => {
+            let it = read::<protocol::ThreadQueueChanged>(params)?;
+            if !app.is_shown(&it.thread_id) {
+                return Ok(false);
+            }
+            queueing::changed(app, it);
         }
         protocol::ServerRequestResolved::NAME => {
             let it = read::<protocol::ServerRequestResolved>(params)?;

@@ -14,6 +14,7 @@ use crate::app::status::check_status_item;
 use crate::app::{access, completion, first_question, joining, lists, login, notices, trust};
 use crate::highlight;
 use crate::palette::Palette;
+use crate::server_queue::ServerQueue;
 use crate::session::Session;
 use crate::text::{Line, Style};
 
@@ -57,7 +58,13 @@ fn begin(app: &mut App) {
 /// Opens the thread of the start.
 fn open_first(app: &mut App, thread: StartThread, overrides: OpeningOverrides) {
     match thread {
-        StartThread::New => start_thread(app, &ThreadStartParams::from(overrides)),
+        StartThread::New => {
+            let worktree = app.beginning.worktree();
+            start_thread(
+                app,
+                &ThreadStartParams { worktree, ..ThreadStartParams::from(overrides) },
+            );
+        }
         StartThread::Resume(id) => resume_thread(app, id, overrides),
         StartThread::Fork(id) => fork_thread(app, id, overrides),
         StartThread::Choose => lists::choose_thread(app),
@@ -91,8 +98,8 @@ pub(super) fn fork(app: &mut App, params: ThreadForkParams, text: Option<String>
         Ok(response) => {
             opened(app, response, true);
             app.session.arrival = Some(format!(
-                "You are in a copy{}. The thread{origin} that it was made of stays as it was: /resume {} \
-                 goes back to it.",
+                "You are in a copy{}. The original thread{origin} is unchanged: /resume {} returns \
+                 to it.",
                 if params.last_turn_id.is_some() { " of its beginning" } else { "" },
                 params.thread_id
             ));
@@ -139,7 +146,7 @@ fn find_latest(
         Ok(list) => match list.data.into_iter().next() {
             Some(thread) => open(app, thread.id, overrides),
             None => {
-                app.notice("There is no earlier thread of this folder: this is a new one.");
+                app.notice("This folder has no earlier thread, so this is a new one.");
                 start_thread(app, &ThreadStartParams::from(overrides));
             }
         },
@@ -150,6 +157,7 @@ fn find_latest(
 pub(super) fn lost(app: &mut App, why: &str, can_return: bool) -> bool {
     app.server.drop_calls();
     app.outbox.sent_mut().connection_lost();
+    app.session.queue.drop_calls();
     app.asks.dialogs_mut().close_all();
     app.login.reset();
     app.trust.reset();
@@ -159,7 +167,7 @@ pub(super) fn lost(app: &mut App, why: &str, can_return: bool) -> bool {
         return true;
     }
     if app.server.retry(app.now) {
-        app.warning(&format!("{why}; connecting again"));
+        app.warning(&format!("{why}; reconnecting"));
     }
     true
 }
@@ -243,6 +251,8 @@ fn opened(app: &mut App, response: ThreadStartResponse, has_turns: bool) {
         greet(app, &model, &cwd, &thread, has_turns);
     }
     let session = &mut app.session;
+    // The server says so if anything is in its queue.
+    session.queue = ServerQueue::default();
     session.id = Some(thread.id);
     session.name = thread.name;
     session.model = model;
@@ -250,6 +260,7 @@ fn opened(app: &mut App, response: ThreadStartResponse, has_turns: bool) {
     session.instructions = instruction_sources;
     session.cwd = Some(cwd.into());
     session.branch = thread.git_info.and_then(|git| git.branch);
+    session.worktree = thread.worktree;
     session.effort = reasoning_effort;
     access::show(app, &approval_policy, &sandbox);
     let session = &mut app.session;

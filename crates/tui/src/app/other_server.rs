@@ -32,7 +32,10 @@ pub(super) struct Around {
 pub(super) fn enter_address(app: &mut App, around: Around, written: &str, problem: Option<String>) {
     let mut facts = vec![
         Line::plain("The address of the server's API, as in https://models.example.com/v1."),
-        Line::new("It has to speak the Responses API. It is asked for its models.", Palette::QUIET),
+        Line::new(
+            "The server needs the Responses API. The next step lists its models.",
+            Palette::QUIET,
+        ),
     ];
     facts.extend(problem.map(|text| Line::new(text, Palette::ERROR)));
     let ask = Ask::entry("Another address", facts, "address", false).with_text(written);
@@ -107,7 +110,7 @@ fn choose_key(
     }
     offers.extend(app.environment.key_variables.iter().map(|name| {
         Offer::new(format!("{VARIABLE}{name}"), ' ', format!("The key in the variable {name}"))
-            .with_effect("config.toml gets the name alone")
+            .with_effect("config.toml gets only the name")
     }));
     offers.push(
         Offer::new("type", 'k', "Enter a key")
@@ -160,6 +163,7 @@ fn choose_model(app: &mut App, around: Around, server: AskedServer, mut models: 
         id: model.clone(),
         title: model,
         detail: String::new(),
+        has_hit: false,
         columns: Vec::new(),
     };
     let title = format!("Choose a model of {}", server.address);

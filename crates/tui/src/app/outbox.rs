@@ -39,6 +39,11 @@ impl Outbox {
         &mut self.overrides
     }
 
+    /// Returns whether the next message that is sent changes settings.
+    pub(super) fn has_overrides(&self) -> bool {
+        self.overrides != TurnStartParams::default()
+    }
+
     /// The settings that the turn changes which is started now.
     pub(super) fn take_overrides(&mut self) -> TurnStartParams {
         std::mem::take(&mut self.overrides)

@@ -2,8 +2,8 @@
 
 use protocol::{CollaborationMode, CollaborationSettings, Empty, ModeKind};
 
-use crate::app::messages;
 use crate::app::program::App;
+use crate::app::{messages, queueing};
 use crate::ask::{Ask, Offer};
 use crate::cells;
 use crate::composer::Draft;
@@ -18,7 +18,7 @@ pub(super) fn plan(app: &mut App, rest: &str) {
         "off" => plan_mode_off(app),
         message if app.session.turn.is_some() => {
             let text =
-                "Plan mode begins with a turn: wait for the end of this one, or interrupt it.";
+                "Plan mode starts with a new turn: wait for the end of this one, or interrupt it.";
             app.notice(text);
             app.writing.composer_mut().restore(Draft::plain(format!("/plan {message}")));
         }
@@ -70,8 +70,8 @@ fn plan_mode_on(app: &mut App, message: Option<Draft>) {
         });
         app.session.plans = true;
         app.info(
-            "Plan mode, from the next turn on: the agent looks and proposes a plan. Commands run \
-             read-only and without network, whatever the approvals say; no file is changed. \
+            "Plan mode, from the next turn on: the agent explores and proposes a plan. Commands run \
+             read-only and without network, regardless of approvals; no file is changed. \
              /plan off ends it.",
         );
         message.into_iter().for_each(|draft| messages::submit(app, draft));
@@ -81,7 +81,7 @@ fn plan_mode_on(app: &mut App, message: Option<Draft>) {
 /// After a turn in plan mode that proposed a plan: asks whether the agent carries it out. A message that
 /// waits is the user's answer.
 pub(super) fn offer_to_implement(app: &mut App) {
-    if !app.session.plans || !app.session.has_proposed || !app.outbox.queue().is_empty() {
+    if !app.session.plans || !app.session.has_proposed || queueing::has_queued(app) {
         return;
     }
     let facts = vec![Line::plain(format!(
@@ -90,7 +90,7 @@ pub(super) fn offer_to_implement(app: &mut App) {
     ))];
     let offers = vec![
         Offer::new("implement", 'y', "Yes, carry it out").granting(),
-        Offer::new("plan", 'n', "No, go on planning")
+        Offer::new("plan", 'n', "No, continue planning")
             .with_effect("write what to change; /plan off ends plan mode")
             .on_escape(),
     ];
@@ -115,5 +115,5 @@ fn plan_mode_off(app: &mut App) {
         },
     });
     app.session.plans = false;
-    app.info("Plan mode ends with the next turn: the approvals and the sandbox count again.");
+    app.info("Plan mode ends with the next turn: approvals and sandbox apply again.");
 }

@@ -50,7 +50,7 @@ pub(super) fn asked(app: &mut App, id: RequestId, method: &str, params: &RawValu
     };
     match Ask::new(method, params, context) {
         Ok(ask) => {
-            app.notify("approval-requested", "The agent waits for your answer");
+            app.notify("approval-requested", "The agent is waiting for your answer");
             app.asks.push_question(id, subject, ask);
         }
         Err(answer) => {

@@ -1,4 +1,6 @@
-//! The messages that wait for the end of the turn, in the order in which they were written.
+//! The messages that wait here, in the order in which they were written: commands that run after the turn and what
+//! follows them, and messages for which there is no thread or no connection yet. Others are in the queue of the
+//! thread, on the server.
 
 use std::collections::VecDeque;
 
@@ -76,16 +78,8 @@ impl Queue {
 
     /// As rows of a list; the row's id is the message's number.
     pub(super) fn rows(&self) -> Vec<Row> {
-        let row = |(number, draft): &(u64, Draft)| {
-            let shown = draft.shown();
-            let more = shown.lines().count().saturating_sub(1);
-            Row {
-                id: number.to_string(),
-                title: shown.lines().next().unwrap_or_default().to_owned(),
-                detail: String::new(),
-                columns: if more > 0 { vec![format!("{more} more lines")] } else { Vec::new() },
-            }
-        };
+        let row =
+            |(number, draft): &(u64, Draft)| Row::of_message(number.to_string(), &draft.shown());
         self.messages.iter().map(row).collect()
     }
 }

@@ -58,7 +58,11 @@ fn close_reading(app: &mut App) {
     let Some(Reading { of, .. }) = app.filling.close_reading() else { return };
     if let Of::Thread { id, is_subscribed: true, .. } = of {
         let params = ThreadIdParams { thread_id: id };
-        app.call_or_report::<protocol::ThreadUnsubscribe>(&params, "The agent's events still come");
+        app.call_or_report::<protocol::ThreadUnsubscribe>(
+            &params,
+            "The agent's events could not \
+            be stopped",
+        );
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Environment {
     pub editor: Option<String>,
     /// When the program was started, in seconds of Unix time.
     pub started_at: i64,
+    /// Of this program.
+    pub process_id: u32,
     /// The user's home folder, which is written `~`.
     pub home: Option<PathBuf>,
     /// True if the server is on this machine, in this process.
@@ -62,6 +64,7 @@ impl Environment {
             editor: set("VISUAL").or_else(|| set("EDITOR")),
             home: set("HOME").map(PathBuf::from),
             started_at: 0,
+            process_id: 0,
             server_is_here: false,
             key_variables: Vec::new(),
         }

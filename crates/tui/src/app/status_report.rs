@@ -35,7 +35,7 @@ pub(super) fn show_status(app: &mut App, _: &str) {
         let mut report = thread_rows(app);
         match &result {
             Ok(read) => source_rows(app, read, &mut report),
-            Err(error) => report.row("config", &format!("not known: {}", error.message)),
+            Err(error) => report.row("config", &format!("unknown: {}", error.message)),
         }
         let items: Vec<&str> = status::ITEMS.iter().map(|(name, _)| *name).collect();
         report.row("status line", &items.join(", "));
@@ -123,7 +123,7 @@ pub(super) fn show_cost(app: &mut App, _: &str) {
     usage_rows(usage, &mut report);
     let price = usage.cost.as_ref().is_some_and(|cost| cost.thread.is_some());
     if !price {
-        report.row("cost", "not known: the model has no price in the configuration or the catalog");
+        report.row("cost", "unknown: the model has no price in the configuration or the catalog");
     }
     app.info(report.0.trim_end());
 }

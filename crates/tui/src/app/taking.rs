@@ -66,6 +66,7 @@ fn choose_code(app: &mut App, blocks: Vec<(String, String)>) {
         id: at.to_string(),
         title: text.lines().next().unwrap_or_default().to_owned(),
         detail: language.clone(),
+        has_hit: false,
         columns: vec![format!("{} lines", text.lines().count())],
     };
     let rows = blocks.iter().enumerate().map(row).collect();
@@ -77,14 +78,14 @@ fn choose_code(app: &mut App, blocks: Vec<(String, String)>) {
 pub(super) fn copy_text(app: &mut App, text: &str) {
     if text.len() > MAX_COPIED {
         return app.warning(&format!(
-            "{} bytes are more than terminals take into their clipboard ({MAX_COPIED}): \
-             /export writes the thread into a file.",
+            "{} bytes exceed the limit of terminal clipboards ({MAX_COPIED}): /export writes the \
+             thread to a file.",
             text.len()
         ));
     }
     let encoded = base64::engine::general_purpose::STANDARD.encode(text);
     app.output.emit(Effect::Write(format!("\x1b]52;c;{encoded}\x1b\\").into_bytes()));
-    app.notice(format!("{} bytes were given to the terminal's clipboard.", text.len()));
+    app.notice(format!("{} bytes were copied to the terminal's clipboard.", text.len()));
 }
 
 /// `/export [FILE]`.

@@ -55,6 +55,7 @@ pub(super) fn terminal_rows(app: &App) -> Vec<Row> {
             id: open.id.clone(),
             title: first_line(&item.command),
             detail: String::new(),
+            has_hit: false,
             columns: vec![place.to_owned(), cells::duration(elapsed)],
         }
     };

@@ -21,7 +21,11 @@ const PARTS: &[(&str, &str)] = &[
          that run with your rights",
     ),
     (".agent/rules", "which commands run without asking"),
-    (".agent/hooks.json", "programs that run during turns, each only after you trust it by itself"),
+    (
+        ".agent/hooks.json",
+        "programs that run during turns, each only after you trust it \
+        separately",
+    ),
     (".agent/skills", "instructions for the model, with scripts"),
     (".agents/skills", "instructions for the model, with scripts"),
     (".claude/skills", "instructions for the model, with scripts"),
@@ -119,17 +123,18 @@ fn ask_for_trust(app: &mut App) {
     }
     if first_question::is_due(app) {
         facts.push(Line::plain(
-            "These settings count only if you trust them, then even when a file of them changes later.",
+            "These settings apply only if you trust them. They then apply even if the files change \
+             later.",
         ));
         let folders = app.trust.found().keys().cloned().collect();
         return first_question::ask(app, folders, facts);
     }
     facts.push(Line::plain(
-        "If you trust it, all of this counts for threads that work here, even when a file of it \
-         changes later. Subfolders need a trust of their own.",
+        "If you trust the folder, all of this applies to threads that work here, even if the files \
+         change later. Subfolders are trusted separately.",
     ));
     facts.push(Line::plain(
-        "If not, none of it is read or run. Everything else works the same: the agent reads and \
+        "If not, none of it is read or run. Otherwise nothing changes: the agent reads and \
          writes files here as the sandbox and your approvals allow.",
     ));
     let offers = vec![
@@ -167,7 +172,10 @@ fn trust_chosen(app: &mut App, reply: Value) {
                     "Not trusted, and not asked again: {names} (`projects` in {file})."
                 ));
             }
-            Err(why) => app.error(&format!("It was not stored, so nothing is trusted: {why}")),
+            Err(why) => app.error(&format!(
+                "The answer was not stored, so nothing is trusted: \
+                {why}"
+            )),
         }
         go_on(app);
     });

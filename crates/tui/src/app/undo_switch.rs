@@ -12,7 +12,8 @@ use crate::text::Line;
 /// The feature, as the server and the configuration name it.
 const FEATURE: &str = "undo";
 /// The cost, as docs/undo.md has it measured.
-const COST: &str = "Recording costs time: with 10,000 files half a second in the first turn, then 0.04 s a command.";
+const COST: &str = "Recording takes time: with 10,000 files, half a second in the first turn, then \
+    0.04 s per command.";
 
 const FROM_NOW_ON: &str = "record";
 const UNTIL_THE_END: &str = "record-now";
@@ -32,9 +33,9 @@ pub(super) fn offers(app: &App) -> Vec<Offer> {
         false => "Record them until the server ends",
     };
     vec![
-        Offer::new(FROM_NOW_ON, 'f', "Record changes of files from now on")
-            .with_effect("stored in your configuration; holds from the next turn on"),
-        Offer::new(UNTIL_THE_END, 'u', until).with_effect("holds from the next turn on"),
+        Offer::new(FROM_NOW_ON, 'f', "Record file changes from now on")
+            .with_effect("stored in your configuration; takes effect with the next turn"),
+        Offer::new(UNTIL_THE_END, 'u', until).with_effect("takes effect with the next turn"),
     ]
 }
 
@@ -53,7 +54,7 @@ fn store(app: &mut App) {
     app.store_settings(values, |app, stored| match stored {
         Ok(file) => {
             app.info(&format!(
-                "Changes of files are recorded from the next turn on (features.undo in {file}). /undo restores \
+                "File changes are recorded from the next turn on (features.undo in {file}). /undo restores \
                  them."
             ));
             opening::read_configuration(app);
@@ -68,11 +69,11 @@ fn switch(app: &mut App) {
     app.call::<protocol::ExperimentalFeatureEnablementSet>(&params, |app, result| match result {
         Ok(set) if set.enablement.get(FEATURE) == Some(&true) => {
             app.settings.undoes = true;
-            app.info("Changes of files are recorded from the next turn on. /undo restores them.");
+            app.info("File changes are recorded from the next turn on. /undo restores them.");
         }
         Ok(_) => app.error(
-            "It stays off: an administrator's requirements or a source of the configuration that comes first \
-             say so (`agentd config show features.undo`).",
+            "It stays off: an administrator's requirements or a configuration source with \
+             precedence say so (`agentd config show features.undo`).",
         ),
         Err(error) => app.error(&format!("It was not switched on: {}", error.message)),
     });

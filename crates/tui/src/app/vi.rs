@@ -9,7 +9,7 @@ pub(super) fn toggle_vi(app: &mut App, _: &str) {
     let on = app.writing.composer().mode().is_none();
     app.writing.composer_mut().set_vi(on);
     app.notice(match on {
-        true => "Vi keys, in this session: Esc leads to the commands, i back to writing.",
+        true => "Vi keys, until the program ends: Esc for commands, i to insert text.",
         false => "Emacs keys.",
     });
 }

@@ -36,7 +36,7 @@ pub(super) fn command(
     match &params.command {
         Some(command) => facts.extend(text_lines("$ ", command, Style::BOLD)),
         None if network.is_none() => {
-            facts.push(Line::new("The server does not say which command.", Palette::WARNING));
+            facts.push(Line::new("The server did not name the command.", Palette::WARNING));
         }
         None => {}
     }
@@ -47,7 +47,7 @@ pub(super) fn command(
         facts.push(fact("In", cwd));
     }
     if let Some(additional) = &params.additional_permissions {
-        facts.push(Line::new("With more rights than the sandbox gives:", Palette::WARNING));
+        facts.push(Line::new("With more access than the sandbox gives:", Palette::WARNING));
         facts.extend(permissions::lines(additional));
     }
     if let Some(reason) = &params.reason {
@@ -122,20 +122,21 @@ fn describe(
     network: Option<&NetworkApprovalContext>,
 ) -> (char, String, Option<String>) {
     match decision {
-        Decision::Accept => ('y', "Yes, this once".to_owned(), None),
+        Decision::Accept => ('y', "Yes, once".to_owned(), None),
         Decision::AcceptForSession => {
             let same = match network {
                 Some(network) => format!("connections to {}", network.host),
-                None => "the very same command".to_owned(),
+                None => "exactly this command".to_owned(),
             };
-            let effect = format!("Until the session ends, {same} will not be asked about.");
+            let effect = format!("You will not be asked again about {same} in this session.");
             ('a', "Yes, for this session".to_owned(), Some(effect))
         }
         Decision::AcceptWithExecpolicyAmendment { execpolicy_amendment } => {
             let prefix = visible::command_line(execpolicy_amendment.iter().map(String::as_str));
             let label = format!("Yes, and always allow commands that start with `{prefix}`");
             let effect = format!(
-                "Adds a rule, in all later sessions too: `{prefix}` with any further arguments runs unasked."
+                "Adds a rule for all later sessions, too: `{prefix}` with any further arguments \
+                 runs without asking."
             );
             ('p', label, Some(effect))
         }
@@ -144,19 +145,21 @@ fn describe(
             match action {
                 NetworkPolicyRuleAction::Allow => {
                     let effect = format!(
-                        "Adds a rule, in all later sessions too: every command may connect to {host} unasked."
+                        "Adds a rule for all later sessions, too: every command may connect to \
+                         {host} without asking."
                     );
                     ('h', format!("Yes, and always allow {host}"), Some(effect))
                 }
                 NetworkPolicyRuleAction::Deny => {
                     let effect = format!(
-                        "Adds a rule, in all later sessions too: connections to {host} are refused unasked."
+                        "Adds a rule for all later sessions, too: connections to {host} are \
+                         refused without asking."
                     );
                     ('b', format!("No, and always refuse {host}"), Some(effect))
                 }
             }
         }
-        Decision::Decline => ('n', "No, go on without it".to_owned(), None),
+        Decision::Decline => ('n', "No, continue without it".to_owned(), None),
         Decision::Cancel => ('c', "No, and stop the turn".to_owned(), None),
     }
 }
@@ -208,7 +211,7 @@ pub(super) fn file_change(
     let changes = match item {
         Some(ThreadItem::FileChange(item)) => item.changes.as_slice(),
         _ => {
-            let text = "The changes are not known here: look at the files in another client.";
+            let text = "This client does not have the changes: look at them in another client.";
             facts.push(Line::new(text, Palette::WARNING));
             &[]
         }
@@ -243,14 +246,16 @@ fn file_change_choices(grant_root: Option<&str>, subject: &str, cwd: &Path) -> V
     let answer = |decision| change_answer(decision, subject);
     let for_session = answer(FileChangeApprovalDecision::AcceptForSession);
     let session = match grant_root {
-        None => Choice::yes('a', "Yes, for this session", for_session)
-            .with_effect("Until the session ends, changes of these files will not be asked about."),
+        None => Choice::yes('a', "Yes, for this session", for_session).with_effect(
+            "You will not be asked again about changes to these files in this \
+                session.",
+        ),
         // The folder of the thread: the thread keeps it.
         Some(root) if Path::new(root) == cwd => {
             let summary = format!("Allowed {subject}, and edits in this folder");
             let answer = Answer { summary: Line::new(summary, Palette::GOOD), ..for_session };
-            let effect = "This thread may change files in this folder, also with commands, without \
-                          asking. /approvals keeps that for later threads.";
+            let effect = "This thread may change files in this folder, even with commands, without \
+                asking. /approvals sets this for later threads.";
             Choice::yes(
                 'e',
                 "Yes, and allow edits in this folder",
@@ -262,16 +267,16 @@ fn file_change_choices(grant_root: Option<&str>, subject: &str, cwd: &Path) -> V
             let root = visible::text(root);
             let summary = format!("Allowed {subject}, and edits in {root} for the session");
             let answer = Answer { summary: Line::new(summary, Palette::GOOD), ..for_session };
-            let effect = "Until the session ends, files there may be changed, also with commands, \
-                          without asking.";
+            let effect = "In this session, the agent may change files there, even with commands, \
+                without asking.";
             Choice::yes('e', format!("Yes, and allow edits in {root}"), answer).with_effect(effect)
         }
     };
     let decline = answer(FileChangeApprovalDecision::Decline);
     vec![
-        Choice::yes('y', "Yes, this once", answer(FileChangeApprovalDecision::Accept)),
+        Choice::yes('y', "Yes, once", answer(FileChangeApprovalDecision::Accept)),
         session,
-        Choice::no('n', "No, go on without it", decline.clone()),
+        Choice::no('n', "No, continue without it", decline.clone()),
         instead(decline),
         Choice::no('c', "No, and stop the turn", answer(FileChangeApprovalDecision::Cancel)),
     ]

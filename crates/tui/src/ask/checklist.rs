@@ -77,7 +77,7 @@ impl Checklist {
             }
             rows.lines.push(line.truncated(columns));
         }
-        let help = "Space checks, ← → move, Enter stores, Esc leaves all as it was";
+        let help = "Space toggles, ← → move, Enter saves, Esc cancels";
         rows.lines.extend(Line::new(help, Palette::QUIET).wrapped(columns, &Line::default()));
         rows
     }

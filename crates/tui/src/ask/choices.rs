@@ -11,7 +11,7 @@ use crate::text::{Line, Style};
 use super::field::Field;
 use super::step::{Answer, FollowUp, Rows, Step};
 
-const NOTHING_WRITTEN: &str = "Nothing is written yet: Esc refuses without saying more";
+const NOTHING_WRITTEN: &str = "Nothing is written yet: Esc refuses without instructions";
 
 /// A decision.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Choice {
 /// The ways to refuse, which are the same for every question: `n` and Esc go on without it, `s` says what to
 /// do instead, `c` and Ctrl+C stop the turn. A question that is not part of a turn has only the first.
 pub(super) fn refusals(decline: &Answer, stop: Option<&Answer>) -> Vec<Choice> {
-    let mut choices = vec![Choice::no('n', "No, go on without it", decline.clone())];
+    let mut choices = vec![Choice::no('n', "No, continue without it", decline.clone())];
     if let Some(stop) = stop {
         let instead = Choice::no('s', "No, and say what to do instead", decline.clone());
         choices.push(Choice { has_field: true, ..instead });
@@ -159,7 +159,7 @@ impl Choices {
         match self.field.key(key) {
             true => Step::Stay,
             false if key.typed().is_some() => {
-                Step::Notice("The text is as long as it may be".into())
+                Step::Notice("The text has the maximum length".into())
             }
             false => Step::Ignored,
         }
@@ -189,7 +189,7 @@ impl Choices {
         // Selecting it displays as much of it as there is room for.
         if choice.accepts && !was_shown && warned != Some(index) {
             self.warned = Some(index);
-            let text = "This choice was not all on the screen: the same key again takes it";
+            let text = "This choice was not fully on the screen: the same key again chooses it";
             return Step::Notice(text.to_owned());
         }
         Step::Done { answer: choice.answer.clone(), accepts: choice.accepts }
@@ -254,8 +254,8 @@ impl Choices {
             let (lines, (row, column)) = self.field.rows("     > ", columns);
             rows.cursor = Some((rows.lines.len() + row, column));
             rows.lines.extend(lines);
-            let help = Line::plain("     ")
-                .with("Enter sends it, ↑ ↓ go back to the answers", Palette::QUIET);
+            let help =
+                Line::plain("     ").with("Enter sends, ↑ ↓ return to the answers", Palette::QUIET);
             rows.lines.extend(help.wrapped(columns, &indent));
         }
     }

@@ -226,9 +226,9 @@ fn tool_choices(schema: &McpElicitationSchema, server: &str, in_turn: bool) -> C
             schema.properties.keys().map(|name| (name.clone(), for_session.into())).collect();
         accepted(server, Some(Value::Object(content)))
     };
-    let mut choices = vec![Choice::yes('y', "Yes, this once", answer(false))];
+    let mut choices = vec![Choice::yes('y', "Yes, once", answer(false))];
     if !schema.properties.is_empty() {
-        let effect = "Until the session ends, this tool will not be asked about.";
+        let effect = "You will not be asked again about this tool in this session.";
         choices.push(Choice::yes('a', "Yes, for this session", answer(true)).with_effect(effect));
     }
     values::choices(choices, server, in_turn)
@@ -491,7 +491,7 @@ fn address(url: &str) -> Vec<Line> {
     }
     if url[range].split('.').any(|part| part.starts_with("xn--")) {
         warn(
-            "The host's name has characters of other scripts, which may look like a known one."
+            "The host name has characters of other scripts: it may imitate a known name."
                 .to_owned(),
         );
     }

@@ -10,10 +10,10 @@ pub(super) const TYPING: u64 = 300;
 /// The same after a letter that is no answer: what follows it is most likely the rest of a message.
 const TYPING_PAST: u64 = 1_000;
 
-const JUST_APPEARED: &str = "This has just appeared: the key did nothing";
-const STILL_TYPING: &str = "You were still typing: the key did nothing; pause for a moment";
+const JUST_APPEARED: &str = "This just appeared, so the key was ignored";
+const STILL_TYPING: &str = "You were still typing, so the key was ignored; pause for a moment";
 pub(super) const FOR_THE_MESSAGE: &str =
-    "What you type goes into your message: ↑ and ↓ turn to the answers, Esc refuses";
+    "You are typing your message: ↑ and ↓ move to the answers, Esc refuses";
 
 /// Lets the first deliberate key through and all that follow it.
 #[derive(Clone, Debug)]
@@ -87,7 +87,8 @@ impl Guard {
         if is_text && self.is_writing {
             return Some(self.for_message(key, FOR_THE_MESSAGE));
         }
-        if turns_to_dialog(key) && self.is_writing {
+        // Esc leaves the dialog, and what was typed stays part of the message.
+        if (turns_to_dialog(key) || key.code == Code::Esc) && self.is_writing {
             self.words.push_str(&std::mem::take(&mut self.typed));
             self.is_writing = false;
         }

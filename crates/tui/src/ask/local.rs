@@ -146,7 +146,7 @@ impl Entry {
             }
             Code::Enter => Step::refused(reply(Value::String(self.field.text()))),
             _ if self.field.key(key) => Step::Stay,
-            _ if key.typed().is_some() => Step::Notice("The text is as long as it may be".into()),
+            _ if key.typed().is_some() => Step::Notice("The text has the maximum length".into()),
             _ => Step::Ignored,
         }
     }

@@ -102,7 +102,7 @@ fn location(path: &FileSystemPath) -> String {
             FileSystemSpecialPath::Tmpdir {} => "the folder for temporary files".to_owned(),
             FileSystemSpecialPath::SlashTmp {} => policy::SLASH_TMP.to_owned(),
             FileSystemSpecialPath::Unknown { path, subpath } => {
-                below(&format!("a place that this version does not know: {path}"), subpath)
+                below(&format!("a place unknown to this version: {path}"), subpath)
             }
         },
     }

@@ -16,7 +16,7 @@ use super::step::{Answer, FollowUp, Rows, Step, encoded};
 
 /// The rows after the answers: the same ways to refuse as for every question.
 const REFUSALS: [(&str, &str); 2] =
-    [("No, go on without an answer", " (n, Esc)"), ("No, and stop the turn", " (c, Ctrl+C)")];
+    [("No, continue without an answer", " (n, Esc)"), ("No, and stop the turn", " (c, Ctrl+C)")];
 
 /// The questions, of which one is displayed at a time.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ impl Questions {
         }
         question.rows(columns, &mut rows);
         let last = self.at + 1 == self.questions.len();
-        let enter = if last { "Enter sends" } else { "Enter goes on" };
+        let enter = if last { "Enter sends" } else { "Enter continues" };
         let several = if question.chosen.is_empty() { "" } else { ", Space chooses several" };
         let tab = if self.questions.len() > 1 { ", Tab the other questions" } else { "" };
         let help = format!("{enter}{several}{tab}");
@@ -162,7 +162,7 @@ impl Question {
             _ if self.is_text() => {
                 let fits = self.field.key(key);
                 if !fits && key.typed().is_some() {
-                    return Step::Notice("The text is as long as an answer may be".to_owned());
+                    return Step::Notice("The answer has the maximum length".to_owned());
                 }
             }
             Code::Char(' ') if key.typed().is_some() && self.selected < options => {

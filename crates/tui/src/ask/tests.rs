@@ -56,18 +56,18 @@ Run this command?
 $ cargo test
   --all
 In: /work/project
-With more rights than the sandbox gives:
+With more access than the sandbox gives:
   Network: any host
   Write: /etc
 Why: to see\\u{1b}[2J whether it works
-› 1. Yes, this once (y)
+› 1. Yes, once (y)
   2. Yes, for this session (a)
-     Until the session ends, the very same command will not be asked about.
+     You will not be asked again about exactly this command in this session.
   3. Yes, and always allow commands that start with `cargo 'test it'` (p)
-     Adds a rule, in all later sessions too: `cargo 'test it'` with any further arguments runs unasked.
+     Adds a rule for all later sessions, too: `cargo 'test it'` with any further arguments runs without asking.
   4. Yes, and always allow a.org (h)
-     Adds a rule, in all later sessions too: every command may connect to a.org unasked.
-  5. No, go on without it (n, Esc)
+     Adds a rule for all later sessions, too: every command may connect to a.org without asking.
+  5. No, continue without it (n, Esc)
   6. No, and say what to do instead (s)
   7. No, and stop the turn (c, Ctrl+C)
 ";
@@ -78,14 +78,14 @@ Run this command?
 $ cargo test
   --all
 In: /work/project
-With more rights than the sandbox gives:
+With more access than the sandbox gives:
   Network: any host
   Write: /etc
 Why: to see\\u{1b}[2J whether it works
-› 1. Yes, this once (y)
+› 1. Yes, once (y)
   2. Yes, for this session (a)
-     Until the session ends, the very
-Esc: No, go on without it … 14 more rows
+     You will not be asked again about
+Esc: No, continue without it … 15 more
 ";
     assert_eq!(ask.view(40, 12).text(), narrow);
     assert_eq!(ask.view(10, 3).text(), "Run this\n… 21 hidd…\n› 1. Yes,\n");
@@ -156,7 +156,7 @@ fn a_command_that_the_request_leaves_out_is_that_of_the_item() {
     // Refusing works even where nothing is offered.
     assert_eq!(reply(ask.key(Key::plain(Code::Esc), 1000)), json!({ "decision": "decline" }));
     let text = open(method, params).view(80, 24).text();
-    assert!(text.contains("The server does not say which command."), "{text}");
+    assert!(text.contains("The server did not name the command."), "{text}");
 }
 
 proptest::proptest! {
@@ -186,7 +186,7 @@ fn keys_meant_for_something_else_do_nothing() {
     let _ = ask.view(120, 40);
     assert_eq!(ask.key(c('y'), 399), None);
     let text = ask.view(120, 40).text();
-    assert!(text.ends_with("This has just appeared: the key did nothing\n"), "{text}");
+    assert!(text.ends_with("This just appeared, so the key was ignored\n"), "{text}");
     assert_eq!(ask.key(c('y'), 600), None);
     assert!(ask.view(120, 40).text().contains("You were still typing"));
     assert_eq!(ask.key(DOWN, 900), None);
@@ -264,10 +264,10 @@ Change a.rs
   +new
 Create b.rs
   +text
-› 1. Yes, this once (y)
+› 1. Yes, once (y)
   2. Yes, and allow edits in /srv (e)
-     Until the session ends, files there may be changed, also with commands, without asking.
-  3. No, go on without it (n, Esc)
+     In this session, the agent may change files there, even with commands, without asking.
+  3. No, continue without it (n, Esc)
   4. No, and say what to do instead (s)
   5. No, and stop the turn (c, Ctrl+C)
 ";
@@ -276,7 +276,7 @@ Create b.rs
     assert_eq!(answer.follow_up, FollowUp::None);
     assert_eq!(answer.reply.unwrap(), json!({ "decision": "acceptForSession" }));
     let ask = open("item/fileChange/requestApproval", params);
-    assert!(ask.view(80, 24).text().contains("The changes are not known here"));
+    assert!(ask.view(80, 24).text().contains("This client does not have the changes"));
 }
 
 #[test]
@@ -366,9 +366,9 @@ Which one?
        Quick
   ○ 2. Go
     3. Something else (s)
-    4. No, go on without an answer (n, Esc)
+    4. No, continue without an answer (n, Esc)
     5. No, and stop the turn (c, Ctrl+C)
-Enter goes on, Space chooses several, Tab the other questions
+Enter continues, Space chooses several, Tab the other questions
 ";
     assert_eq!(ask.view(80, 24).text(), text);
     assert_eq!(ask.view(120, 40).text(), text);
@@ -425,7 +425,7 @@ Where to?
   e
      [ ] p  [ ] q
   1. Send (y)
-  2. No, go on without it (n, Esc)
+  2. No, continue without it (n, Esc)
 Tab moves, Space changes
 ";
     assert_eq!(ask.view(80, 24).text().replace("\n  b\n", "\n"), text);
@@ -474,7 +474,7 @@ Log in
 The part before the @ is not the host: the page is on evil.org:8080
 › 1. Yes, open the page in the browser (y)
   2. Yes, I open it myself (d)
-  3. No, go on without it (n, Esc)
+  3. No, continue without it (n, Esc)
 ";
     assert_eq!(view.text(), text);
     assert_eq!(view.lines[2].spans[1].text(), "evil.org:8080");
@@ -508,7 +508,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
     let call =
         json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "draw", "arguments": null });
     let answer = refused("item/tool/call", call);
-    let expect = "the terminal runs no tools of its own, so `draw` is unavailable";
+    let expect = "the terminal has no tools of its own, so `draw` is unavailable";
     let content = json!([{ "type": "inputText", "text": expect }]);
     assert_eq!(answer.reply.unwrap(), json!({ "contentItems": content, "success": false }));
     // Of a newer version.

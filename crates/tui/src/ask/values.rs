@@ -21,7 +21,7 @@ pub(super) fn string(schema: &McpElicitationStringSchema, text: &str) -> Result<
         return Err(format!("needs at least {min} characters"));
     }
     if let Some(max) = schema.max_length.filter(|max| length > *max as usize) {
-        return Err(format!("takes at most {max} characters, these are {length}"));
+        return Err(format!("takes at most {max} characters, not {length}"));
     }
     let (fits, what) = match schema.format {
         None => (true, ""),
@@ -113,13 +113,13 @@ fn is_date_time(text: &str) -> bool {
 pub(super) fn action(action: McpServerElicitationAction, server: &str) -> Answer {
     let (text, style) = match action {
         McpServerElicitationAction::Accept => {
-            (format!("Accepted what {server} asked"), Palette::GOOD)
+            (format!("Accepted the request of {server}"), Palette::GOOD)
         }
         McpServerElicitationAction::Decline => {
-            (format!("Declined what {server} asked"), Palette::WARNING)
+            (format!("Declined the request of {server}"), Palette::WARNING)
         }
         McpServerElicitationAction::Cancel => {
-            (format!("Cancelled what {server} asked"), Palette::WARNING)
+            (format!("Cancelled the request of {server}"), Palette::WARNING)
         }
     };
     let response = McpServerElicitationRequestResponse { action, content: None, meta: None };

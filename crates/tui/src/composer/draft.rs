@@ -6,6 +6,7 @@ use std::ops::Range;
 use protocol::{ByteRange, TextElement, UserInput};
 use serde::{Deserialize, Serialize};
 
+use super::chip::Chip;
 pub use super::chip::ChipKind;
 
 /// A message that was written.
@@ -33,6 +34,88 @@ impl Draft {
     /// A draft of text alone.
     pub fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), elements: Vec::new() }
+    }
+
+    /// A message that was sent, to be edited; `None` if it has a part that cannot be written here, such as an image
+    /// by its address.
+    #[must_use]
+    pub fn received(input: &[UserInput]) -> Option<Self> {
+        let mut parts = Vec::new();
+        let mut others = Vec::new();
+        for part in input {
+            match part {
+                UserInput::Text { text, text_elements } => {
+                    parts.push(Self::with_labels(text, text_elements));
+                }
+                UserInput::LocalImage { path } => {
+                    let is_image = |it: &&Chip| matches!(it.kind, ChipKind::Image { .. });
+                    let number = others.iter().filter(is_image).count() + 1;
+                    others.push(Chip::image(number, path.clone(), None));
+                }
+                UserInput::Mention { name, path } => {
+                    others.push(Chip::mention(name.clone(), path.clone()));
+                }
+                UserInput::Skill { name, path } => {
+                    others.push(Chip::skill(name.clone(), path.clone()));
+                }
+                UserInput::Image { .. } => return None,
+            }
+        }
+        let mut draft = Self::joined(parts);
+        for chip in others {
+            draft.set_kind(chip);
+        }
+        Some(draft)
+    }
+
+    /// The text of a message that was sent.
+    #[must_use]
+    pub fn text_of(input: &[UserInput]) -> String {
+        let texts = input.iter().filter_map(|part| match part {
+            UserInput::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// A text whose labelled spans are elements, as pasted text is.
+    fn with_labels(text: &str, elements: &[TextElement]) -> Self {
+        let mut draft = Self::plain(text);
+        let mut end = 0;
+        for element in elements {
+            let bound = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            let range = bound(element.byte_range.start)..bound(element.byte_range.end);
+            let Some(label) = &element.placeholder else { continue };
+            if range.is_empty() || range.start < end || text.get(range.clone()).is_none() {
+                continue;
+            }
+            end = range.end;
+            let (label, kind) = (label.clone(), ChipKind::Pasted);
+            draft.elements.push(DraftElement { range, label, kind });
+        }
+        draft
+    }
+
+    /// Marks the element that stands for a file, a skill or an image. One that is not in the text follows it.
+    fn set_kind(&mut self, chip: Chip) {
+        let is_image = |it: &ChipKind| matches!(it, ChipKind::Image { .. });
+        let found = self.elements.iter_mut().find(|it| {
+            let sent = &self.text[it.range.clone()];
+            let names =
+                if is_image(&chip.kind) { sent.starts_with("[Image #") } else { sent == chip.text };
+            it.kind == ChipKind::Pasted && names
+        });
+        if let Some(element) = found {
+            element.kind = chip.kind;
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.push(' ');
+        }
+        let start = self.text.len();
+        self.text.push_str(&chip.text);
+        let range = start..self.text.len();
+        self.elements.push(DraftElement { range, label: chip.label, kind: chip.kind });
     }
 
     /// Several messages as one, with an empty line between them. Blank ones are left out.

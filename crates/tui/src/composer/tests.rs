@@ -460,3 +460,38 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_message_that_was_sent_is_edited_with_its_parts() {
+    let image = |path: &str| UserInput::LocalImage { path: path.to_owned() };
+    let file = UserInput::Mention { name: "a.rs".to_owned(), path: "/work/a.rs".to_owned() };
+    let skill = UserInput::Skill { name: "prices".to_owned(), path: "/s/SKILL.md".to_owned() };
+    // As it was written here.
+    let element = |range: std::ops::Range<u64>, label: &str| protocol::TextElement {
+        byte_range: protocol::ByteRange { start: range.start, end: range.end },
+        placeholder: Some(label.to_owned()),
+    };
+    let text = UserInput::Text {
+        text: "see [Image #1 a.png] and @a.rs, long".to_owned(),
+        text_elements: vec![
+            element(4..20, "[Image #1 a.png]"),
+            element(25..30, "@a.rs"),
+            element(32..36, "[Pasted text #1, 4 characters]"),
+        ],
+    };
+    let input = vec![image("/tmp/a.png"), text, file];
+    let draft = Draft::received(&input).unwrap();
+    assert_eq!(draft.inputs(), input);
+    assert_eq!(draft.shown(), "see [Image #1 a.png] and @a.rs, [Pasted text #1, 4 characters]");
+    // Parts that the text does not name follow it.
+    let draft = Draft::received(&["go".into(), skill.clone(), image("/tmp/b.png")]).unwrap();
+    assert_eq!(draft.text, "go $prices [Image #1 b.png]");
+    assert!(draft.inputs().contains(&skill) && draft.inputs().contains(&image("/tmp/b.png")));
+    // Spans that are none are text.
+    for range in [1..1, 5..90] {
+        let text_elements = vec![element(range, "x")];
+        let text = UserInput::Text { text: "äbc".to_owned(), text_elements };
+        assert_eq!(Draft::received(&[text]).unwrap(), Draft::plain("äbc"));
+    }
+    assert_eq!(Draft::received(&[UserInput::Image { url: "data:".to_owned() }]), None);
+}

@@ -76,7 +76,7 @@ impl Search {
             return view;
         }
         let label = match (&self.found, self.query.is_empty()) {
-            (None, false) => "no message has: ",
+            (None, false) => "no message contains: ",
             _ => "search: ",
         };
         let line = Line::new(label, Palette::QUIET).with(self.query.clone(), Style::PLAIN);
@@ -190,7 +190,7 @@ mod tests {
         let outcome = search.clone().key(&history, Key::plain(Code::Enter));
         assert_eq!(outcome, SearchOutcome::Ended(Draft::plain("fix the Parser")));
         press(&mut search, &history, "x");
-        assert_eq!(search.view(&history, 120, 40).text(), "no message has: parsx\n");
+        assert_eq!(search.view(&history, 120, 40).text(), "no message contains: parsx\n");
         let outcome = search.clone().key(&history, Key::plain(Code::Left));
         assert_eq!(outcome, SearchOutcome::EndedBy(Draft::plain("draft")));
         search.key(&history, Key::plain(Code::Backspace));

@@ -422,7 +422,7 @@ fn table_part(text: &mut Text, head: usize) -> Option<Text> {
     }
     let last = text.source.rfind('\n').filter(|at| *at > head);
     let Some(last) = last else {
-        // A single row: the rest of it is no table.
+        // A single row: the rest of it is not a table.
         let next = Text { continues: Some(false), ..Text::default() };
         return Some(std::mem::replace(text, next));
     };

@@ -158,7 +158,7 @@ impl Pager {
         let found = from.and_then(|from| self.find(from, is_forward, context));
         match (found, is_forward) {
             (None, true) => {
-                self.notice = Some(format!("“{}” is not there again.", self.search.text));
+                self.notice = Some(format!("“{}” does not occur again.", self.search.text));
             }
             _ => self.go_to(found),
         }
@@ -184,7 +184,7 @@ impl Pager {
             None => {
                 self.search.wants_earlier = self.has_earlier;
                 let more = if self.has_earlier { "; earlier turns are being read" } else { "" };
-                self.notice = Some(format!("“{}” is not there{more}.", self.search.text));
+                self.notice = Some(format!("“{}” was not found{more}.", self.search.text));
             }
         }
     }

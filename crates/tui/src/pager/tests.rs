@@ -89,7 +89,7 @@ fn a_search_goes_on_before_what_is_there() {
     assert!(pager.view(&context, 6).text().starts_with("Transcript\nmessage 3"));
     assert!(!pager.needs_earlier());
     press(&mut pager, "/message 7\n", &context);
-    assert!(pager.view(&context, 6).text().contains("is not there; earlier turns are being read"));
+    assert!(pager.view(&context, 6).text().contains("was not found; earlier turns are being read"));
     assert!(pager.needs_earlier());
     pager.prepend(numbered(10, 20), true);
     pager.go_on_searching(&context);
@@ -99,7 +99,7 @@ fn a_search_goes_on_before_what_is_there() {
     assert!(pager.view(&context, 6).text().starts_with("Transcript\nmessage 7\n"));
     press(&mut pager, "N", &context);
     assert!(!pager.needs_earlier());
-    assert!(pager.view(&context, 6).text().contains("is not there."));
+    assert!(pager.view(&context, 6).text().contains("was not found."));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn every_match_is_reached_up_to_the_last_row() {
     let mut pager = Pager::of_lines("Lines", lines.collect());
     pager.view(&context, 12);
     press(&mut pager, "/HERE\n", &context);
-    assert!(pager.view(&context, 12).text().contains("is not there"));
+    assert!(pager.view(&context, 12).text().contains("was not found"));
     press(&mut pager, "/here\n", &context);
     let mut places = vec![pager.search_place()];
     for _ in 0..2 {

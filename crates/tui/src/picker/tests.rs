@@ -6,6 +6,7 @@ fn row(index: usize) -> Row {
         id: index.to_string(),
         title: format!("Thread {index}"),
         detail: "fix\nmore".to_owned(),
+        has_hit: false,
         columns: vec!["main".to_owned(), format!("{} h", index % 24)],
     }
 }

@@ -1,5 +1,8 @@
 //! The drawing of a list.
 
+use std::ops::Range;
+
+use crate::history;
 use crate::palette::Palette;
 use crate::text::{Line, Style, width};
 use crate::view::View;
@@ -115,7 +118,7 @@ impl Picker {
         let shown = (first..end).map(|index| {
             let is_selected = index == self.selected;
             match self.pages.get(index) {
-                Some(row) => row.line(is_selected, self.is_slow, columns),
+                Some(row) => row.line(is_selected, self.is_slow, columns, &self.search),
                 None => Line::new(if is_selected { "› …" } else { "  …" }, Palette::QUIET),
             }
         });
@@ -124,7 +127,7 @@ impl Picker {
 }
 
 impl Row {
-    fn line(&self, is_selected: bool, is_stale: bool, columns: usize) -> Line {
+    fn line(&self, is_selected: bool, is_stale: bool, columns: usize, search: &str) -> Line {
         let style = match (is_selected, is_stale) {
             (true, false) => Palette::SELECTED,
             (_, true) => Palette::QUIET,
@@ -142,7 +145,11 @@ impl Row {
         let mut line = Line::new(if is_selected { "› " } else { "  " }, style);
         line.push(first_line(&self.title), style);
         if !self.detail.is_empty() {
-            line.push(format!("  {}", first_line(&self.detail)), quiet);
+            line.push("  ", quiet);
+            match self.has_hit {
+                true => push_marked(&mut line, &first_line(&self.detail), search, quiet),
+                false => _ = line.push(first_line(&self.detail), quiet),
+            }
         }
         let free = columns.saturating_sub(width(&right));
         let mut line = line.truncated(free);
@@ -150,6 +157,34 @@ impl Row {
         line.push(right, quiet);
         line
     }
+}
+
+/// The text with the words of the search standing out, as they were found: at the beginnings of words.
+fn push_marked(line: &mut Line, text: &str, search: &str, style: Style) {
+    let hit = Style { bold: true, underline: true, ..style };
+    let words: Vec<&str> = search.split_whitespace().collect();
+    let mut done = 0;
+    while let Some(found) =
+        words.iter().filter_map(|word| find_word(text, done, word)).min_by_key(|it| it.start)
+    {
+        line.push(text[done..found.start].to_owned(), style);
+        line.push(text[found.clone()].to_owned(), hit);
+        done = found.end;
+    }
+    line.push(text[done..].to_owned(), style);
+}
+
+/// The first place from `from` on where a word begins with the letters.
+fn find_word(text: &str, from: usize, letters: &str) -> Option<Range<usize>> {
+    let mut at = from;
+    while let Some(found) = history::find(&text[at..], letters).filter(|it| !it.is_empty()) {
+        let found = at + found.start..at + found.end;
+        if !text[..found.start].ends_with(char::is_alphanumeric) {
+            return Some(found);
+        }
+        at = found.end;
+    }
+    None
 }
 
 /// The first line, as far as any screen can show it.

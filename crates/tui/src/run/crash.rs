@@ -34,12 +34,12 @@ fn caught(panic: &PanicHookInfo<'_>, drawing: ThreadId) {
 pub fn crash_report(payload: &(dyn Any + Send), log: Option<&Path>) -> String {
     let log = match log {
         Some(log) => format!("The log is {}.", log.display()),
-        None => "This program has no log with a server elsewhere.".to_owned(),
+        None => "There is no log here, because the server runs elsewhere.".to_owned(),
     };
     let place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
     format!(
-        "the terminal program failed{place}: {}. {log} The thread is stored, and what you were writing is kept: it \
-         is there again when you start agentd in this folder. /feedback makes a report.",
+        "the terminal program failed{place}: {}. {log} The thread is stored. Your unsent message \
+         is back when you start agentd in this folder. /feedback makes a report.",
         message(payload)
     )
 }
@@ -59,7 +59,7 @@ mod tests {
         let crash = std::panic::catch_unwind(|| panic!("row {} is missing", 3)).unwrap_err();
         let text = crash_report(&*crash, Some(Path::new("/home/u/.agent/log/agentd.log")));
         for part in
-            ["row 3 is missing", "/home/u/.agent/log/agentd.log", "what you were writing is kept"]
+            ["row 3 is missing", "/home/u/.agent/log/agentd.log", "Your unsent message is back"]
         {
             assert!(text.contains(part), "{text}");
         }

@@ -274,7 +274,8 @@ fn a_mode_that_something_else_overrides_is_said_to_hold_for_the_thread_only() {
     let mut flags = read(json!({ "sandbox_mode": "workspace-write" }), &[]);
     flags["origins"]["sandbox_mode"]["name"] = json!({ "type": "sessionFlags" });
     bench.answer("config/read", flags);
-    let said = "does not hold for new threads here: edits this folder (the command line).";
+    let said =
+        "another setting decides for new threads here: edits this folder (the command line).";
     assert!(bench.printed.replace("\n  ", " ").contains(said), "{}", bench.printed);
 }
 

@@ -86,17 +86,17 @@ fn what_is_written_during_a_turn_goes_into_it_or_waits() {
         (&params["expectedTurnId"], &params["input"][0]["text"]),
         (&json!("t1"), &json!("also this"))
     );
-    bench.type_text("and then that");
-    bench.key(Key::plain(Code::Tab));
+    bench.queue("and then that");
     assert!(bench.shown().contains("↳ and then that"), "{}", bench.shown());
     assert!(bench.calls.is_empty());
     // The last one can be edited.
     bench.key(Key::plain(Code::Up));
+    bench.answer("thread/queue/delete", json!({ "deleted": true }));
     assert!(bench.shown().contains("› and then that"), "{}", bench.shown());
-    bench.key(Key::plain(Code::Tab));
+    bench.queue("!");
+    // The server starts it.
     bench.turn("turn/completed", "completed", Value::Null);
-    let (_, params) = bench.call("turn/start");
-    assert_eq!(params["input"][0]["text"], "and then that");
+    assert!(bench.calls.is_empty(), "{:?}", bench.calls);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_question_takes_the_keys_until_it_is_answered() {
     bench.press('g');
     bench.now += 5_000;
     bench.press('h');
-    assert!(bench.shown().contains("goes into your message"), "{}", bench.shown());
+    assert!(bench.shown().contains("You are typing your message"), "{}", bench.shown());
     bench.key(Key::plain(Code::Enter));
     assert!(bench.responses.is_empty());
     bench.now += 1_000;
@@ -345,6 +345,13 @@ fn a_thread_is_chosen_from_a_list_that_is_read_page_by_page() {
     bench.answer("thread/list", listed(7..8, Value::Null));
     assert!(!is_quiet(&mut bench));
     assert!(bench.shown().contains("thread number 7") && !bench.shown().contains("number 8"));
+    // The threads in which it was said follow.
+    bench.calls.retain(|call| call.1 == "thread/search");
+    let (_, params) = bench.call("thread/search");
+    assert_eq!(
+        (&params["searchTerm"], &params["limit"], &params["cwd"]),
+        (&json!("fix"), &json!(49), &json!("/work"))
+    );
     bench.calls.clear();
     bench.key(Key::plain(Code::Enter));
     assert_eq!(bench.call("thread/resume").1["threadId"], "id-7");
@@ -394,9 +401,10 @@ fn a_mistyped_command_is_not_sent() {
 #[test]
 fn words_that_a_command_does_not_take_are_refused() {
     let mut bench = Bench::open(80, 24);
-    for (typed, hint) in
-        [("/quit now", "/quit takes no argument."), ("/model echo ultra", "\"ultra\" is no effort")]
-    {
+    for (typed, hint) in [
+        ("/quit now", "/quit takes no argument."),
+        ("/model echo ultra", "unknown effort \"ultra\""),
+    ] {
         bench.send(typed);
         assert!(bench.calls.is_empty() && bench.others.is_empty(), "{typed}: {:?}", bench.others);
         assert!(bench.shown().contains(hint), "{typed}: {}", bench.shown());

@@ -85,7 +85,7 @@ fn the_status_line_is_chosen_with_itself_as_the_preview() {
         bench.send("/statusline");
         let list = "\
 The status line
-The line below shows how it would look.
+The line below is a preview.
 › [x] model      the model and its effort
   [x] mode       what the agent may do
   [x] folder     the working folder
@@ -98,7 +98,7 @@ The line below shows how it would look.
   [ ] approvals  when the agent asks
   [ ] sandbox    what commands may access
   [ ] thread     the thread's name, or its id
-Space checks, ← → move, Enter stores, Esc leaves all as it was
+Space toggles, ← → move, Enter saves, Esc cancels
   gpt-x high · asks before edits · /work · main";
         assert!(bench.shown().ends_with(list), "{}", bench.shown());
         // The model after the folder, no mode, and no branch.
@@ -154,7 +154,7 @@ Feedback: the report
   \"redacted\": 2,
   \"logs\": {}
 }
-› 1. Write the report into a file (w)
+› 1. Write the report to a file (w)
   2. Write nothing (n, Esc)";
     assert!(bench.shown().contains(shown), "{}", bench.shown());
     bench.key(Key::plain(Code::Char('w')));
@@ -174,7 +174,7 @@ fn feedback_asks_for_a_note_and_can_be_left() {
     bench.key(Key::plain(Code::Enter));
     bench.key(Key::plain(Code::Char('w')));
     bench.refuse("feedback/upload", "the folder is a link");
-    assert!(bench.printed.contains("There is no report: the folder is a"), "{}", bench.printed);
+    assert!(bench.printed.contains("The report could not be made: the"), "{}", bench.printed);
     let mut bench = Bench::start(80, 24);
     bench.answer(
         "config/read",
@@ -272,7 +272,7 @@ fn the_cost_of_a_thread_is_shown_or_said_to_be_unknown() {
     };
     tell(&mut bench, &usage);
     assert!(bench.printed.contains("tokens       40 in (30 cached), 10 out"), "{}", bench.printed);
-    assert!(bench.printed.contains("cost         not known"), "{}", bench.printed);
+    assert!(bench.printed.contains("cost         unknown"), "{}", bench.printed);
     let cost = json!({ "currency": "USD", "last": "0.01", "turn": "0.02", "turnWithAgents": null, "thread": "0.05" });
     usage["cost"] = cost;
     tell(&mut bench, &usage);

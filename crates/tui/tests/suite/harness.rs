@@ -196,6 +196,26 @@ impl Bench {
         params
     }
 
+    /// Queues a message, which gets its text as its id.
+    pub(crate) fn queue(&mut self, text: &str) -> Value {
+        self.type_text(text);
+        self.key(Key::plain(Code::Tab));
+        let (tag, params) = self.call("thread/queue/add");
+        let message = json!({
+            "id": params["input"][0]["text"], "input": params["input"],
+            "clientUserMessageId": params["clientUserMessageId"],
+        });
+        let result = Ok(json!({ "queuedSubmission": message }));
+        self.event(Event::Arrived(Arrival::Answer { tag, result }));
+        params
+    }
+
+    /// The server's word that the queue has so many messages, the last ones of those that were queued.
+    pub(crate) fn queue_changed(&mut self, length: usize, pause: Value) {
+        let params = json!({ "threadId": THREAD, "length": length, "pause": pause });
+        self.notify("thread/queue/changed", params);
+    }
+
     pub(crate) fn resize(&mut self, columns: usize, rows: usize) {
         let size = Size { columns, rows };
         self.terminal.screen_mut().set_size(cells(rows), cells(columns));

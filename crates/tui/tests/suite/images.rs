@@ -136,5 +136,5 @@ fn the_image_of_the_clipboard_is_asked_for_once() {
     assert!(bench.printed.contains("install wl-clipboard"), "{}", bench.printed);
     bench.key(Key::ctrl('v'));
     bench.event(Event::Image(ImageSource::Clipboard, Err(NoImage::Missing)));
-    assert!(bench.shown().contains("no image in the clipboard"), "{}", bench.shown());
+    assert!(bench.shown().contains("There is no image in the clipboard"), "{}", bench.shown());
 }

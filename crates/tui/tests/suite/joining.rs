@@ -102,7 +102,7 @@ fn a_server_that_was_killed_leaves_the_message_as_far_as_it_came() {
     let texts: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
     assert_eq!(
         texts,
-        ["› go", "One.", "! the connection ended; connecting again", "Two", "■ Interrupted."]
+        ["› go", "One.", "! the connection ended; reconnecting", "Two", "■ Interrupted."]
     );
     assert!(!bench.shown().contains("Working"), "{}", bench.shown());
     // The end is reported once.
@@ -138,14 +138,20 @@ fn messages_that_wait_stay_in_the_queue_while_the_turn_goes_on() {
     let mut bench = Bench::open(80, 24);
     bench.begin_turn("go");
     bench.item("item/completed", said("u1", "go"));
-    bench.type_text("afterwards");
-    bench.key(tui::terminal::input::Key::plain(tui::terminal::input::Code::Tab));
+    let queued = bench.queue("afterwards");
     let running = turn("t1", "inProgress", json!([said("u1", "go")]));
     reconnect(&mut bench, &json!([running]));
+    bench.queue_changed(1, Value::Null);
     bench.answer("thread/turns/list", page(json!([running])));
     bench.calls.retain(|call| call.1 != "skills/list");
-    assert!(bench.calls.is_empty(), "{:?}", bench.calls);
+    let message = json!({
+        "id": "q1", "input": queued["input"], "clientUserMessageId": queued["clientUserMessageId"],
+    });
+    bench.answer(
+        "thread/queue/list",
+        json!({ "data": [message], "nextCursor": null, "pause": null }),
+    );
     assert!(bench.shown().contains("↳ afterwards"), "{}", bench.shown());
     bench.turn("turn/completed", "completed", Value::Null);
-    assert_eq!(bench.call("turn/start").1["input"][0]["text"], "afterwards");
+    assert!(bench.calls.is_empty(), "{:?}", bench.calls);
 }

@@ -25,3 +25,4 @@ mod storm;
 mod terminals;
 mod tmux;
 mod vi;
+mod worktrees;

@@ -156,7 +156,7 @@ fn a_variable_is_stored_by_its_name_and_no_key_not_at_all() {
 › 1. No key (n)
      the server lists its models without one
   2. The key in the variable COMPANY_API_KEY
-     config.toml gets the name alone";
+     config.toml gets only the name";
     assert!(bench.shown().contains(offers), "{}", bench.shown());
     bench.press('2');
     let server = asked(&mut bench);

@@ -172,7 +172,7 @@ fn an_earlier_message_is_edited_in_this_thread_or_a_copy() {
         bench
     };
     let mut bench = choose(true);
-    assert!(bench.shown().contains("Take back the 2 latest turns (f)"), "{}", bench.shown());
+    assert!(bench.shown().contains("Undo the 2 latest turns (f)"), "{}", bench.shown());
     bench.key(Key::plain(Code::Enter));
     let restored = rolled_back(json!({
         "diff": "", "diffTruncated": false, "restored": ["/work/a"], "conflicts": [],
@@ -181,7 +181,7 @@ fn an_earlier_message_is_edited_in_this_thread_or_a_copy() {
     let params = bench.answer("thread/rollback", restored);
     assert_eq!(params, json!({ "threadId": THREAD, "numTurns": 2, "restoreFiles": true }));
     assert!(
-        bench.printed.contains("The 2 latest turns were taken back; 1 file restored."),
+        bench.printed.contains("The 2 latest turns were undone; 1 file restored."),
         "{}",
         bench.printed
     );
@@ -243,7 +243,7 @@ fn undo_shows_the_changes_before_it_makes_them() {
     assert!(shown.contains("Files cannot be restored: the turn was not recorded"), "{shown}");
     bench.press('t');
     bench.refuse("thread/rollback", "no turn");
-    assert!(bench.printed.contains("Nothing was taken back: no turn"), "{}", bench.printed);
+    assert!(bench.printed.contains("Nothing was undone: no turn"), "{}", bench.printed);
 }
 
 pub(crate) fn undo_off(columns: usize, rows: usize) -> Bench {
@@ -258,7 +258,7 @@ fn undo_offers_to_record_files_where_that_is_off() {
         let mut bench = Bench::open(80, 24);
         bench.send("/undo");
         let shown = bench.shown();
-        for part in ["features.undo is off", "files stay as they are", "Record changes of files"] {
+        for part in ["features.undo is off", "files stay as they are", "Record file changes"] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert!(bench.calls.is_empty(), "{:?}", bench.calls);
@@ -302,7 +302,7 @@ fn a_fork_says_where_one_is_after_its_turns() {
     bench.calls.retain(|call| call.1 == "thread/turns/list");
     bench.answer("thread/turns/list", turns);
     let said = format!(
-        "the first words\n\n· You are in a copy. The thread that it was made of stays as it was: /resume {THREAD}"
+        "the first words\n\n· You are in a copy. The original thread is unchanged: /resume {THREAD}"
     );
     assert!(bench.printed.replace("\n  ", " ").contains(&said), "{}", bench.printed);
 }
@@ -327,7 +327,7 @@ fn code_is_copied_and_the_thread_written() {
     );
     bench.send("/copy");
     assert!(
-        bench.written.is_empty() && bench.printed.contains("/export writes the thread"),
+        bench.written.is_empty() && bench.printed.contains("(74000): /export"),
         "{}",
         bench.printed
     );
@@ -364,7 +364,7 @@ fn undoing_a_turn_without_changes_restores_nothing() {
     bench.answer("thread/rollback", rolled_back(nothing));
     let shown = bench.shown();
     assert!(
-        shown.contains("Take back the latest turn") && shown.contains("it has changed no files"),
+        shown.contains("Undo the latest turn") && shown.contains("it changed no files"),
         "{shown}"
     );
     assert!(!shown.contains("restore 0"), "{shown}");

@@ -70,7 +70,7 @@ Which provider runs the model?
   3. Use another address (u)
      a model server or a gateway: its URL, a key, and one of its models
   4. Use the offline model (o)
-     answers by a script, to try the program: no key, no network
+     a script answers, to try the program: no key, no network
   5. Not now (n, Esc)
      /login opens this again
   gpt-x high · asks before edits · /work · main";
@@ -231,7 +231,7 @@ Looked for OLLAMA at http://127.0.0.1/ollama: it is not running; start it with
   `ollama serve`
 Looked for LMSTUDIO at http://127.0.0.1/lmstudio: it is not running; start it
   with `ollama serve`
-No model was found. Start one of them, or get a model.
+No model was found. Start one of these programs, or download a model.
 › 1. Look again (l)
   2. Go back (b, Esc)";
     assert!(bench.shown().contains(none), "{}", bench.shown());
@@ -299,7 +299,7 @@ fn logins_that_an_administrator_forbids_are_not_offered() {
 #[test]
 fn logging_out_asks_and_says_what_happened() {
     for (after, expected) in
-        [(Value::Null, "Logged out"), (json!({ "type": "apiKey" }), "API key of the environment")]
+        [(Value::Null, "Logged out"), (json!({ "type": "apiKey" }), "API key in the environment")]
     {
         let mut bench = Bench::open(80, 24);
         bench.send("/logout");
@@ -350,11 +350,11 @@ Do you trust this folder?
   .agent/config.toml  settings: the model, the sandbox, what runs without
   asking, and MCP servers, which are programs that run with your rights
   .agent/hooks.json  programs that run during turns, each only after you trust
-  it by itself
-If you trust it, all of this counts for threads that work here, even when a file
-  of it changes later. Subfolders need a trust of their own.
-If not, none of it is read or run. Everything else works the same: the agent
-  reads and writes files here as the sandbox and your approvals allow.
+  it separately
+If you trust the folder, all of this applies to threads that work here, even if
+  the files change later. Subfolders are trusted separately.
+If not, none of it is read or run. Otherwise nothing changes: the agent reads
+  and writes files here as the sandbox and your approvals allow.
 › 1. Trust it (t)
   2. Do not trust it, and do not ask again (n)
   3. Do not trust it now (l, Esc)

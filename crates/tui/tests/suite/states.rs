@@ -9,7 +9,7 @@ use crate::harness::{
 };
 use crate::start::{asks_for_trust, chooser};
 use crate::terminals::{output, started};
-use crate::{access, attempts, dialogs, notices, other_server, quiet, reading};
+use crate::{access, attempts, dialogs, notices, other_server, quiet, reading, worktrees};
 
 /// Draws a state in a number of columns and rows.
 pub(crate) type State = fn(usize, usize) -> Bench;
@@ -67,6 +67,7 @@ pub(crate) const STATES: &[(&str, State)] = &[
     ("list-of-commands-that-run", list_of_commands_that_run),
     ("list-of-threads", list_of_threads),
     ("list-of-threads-failed", list_of_threads_failed),
+    ("list-of-threads-search", list_of_threads_search),
     ("local-models", dialogs::local_models),
     ("local-models-searched", dialogs::local_models_searched),
     ("login-code", dialogs::login_code),
@@ -85,6 +86,7 @@ pub(crate) const STATES: &[(&str, State)] = &[
     ("questions-answered", quiet::questions_answered),
     ("queue", queue),
     ("queue-list", queue_list),
+    ("queue-paused", queue_paused),
     ("reasoning", reasoning),
     ("resumed", resumed),
     ("status", status),
@@ -100,6 +102,10 @@ pub(crate) const STATES: &[(&str, State)] = &[
     ("undo-off", reading::undo_off),
     ("waits-for-limit", attempts::waits),
     ("words-of-all-scripts", words_of_all_scripts),
+    ("worktree-chosen", worktrees::chosen),
+    ("worktree-merge", worktrees::merge),
+    ("worktree-remove", worktrees::remove),
+    ("worktrees", worktrees::listed),
 ];
 
 fn with_turn(columns: usize, rows: usize) -> Bench {
@@ -322,10 +328,15 @@ fn elicitation(columns: usize, rows: usize) -> Bench {
 
 fn queue(columns: usize, rows: usize) -> Bench {
     let mut bench = with_turn(columns, rows);
-    for text in ["then run the tests", "and write the changelog"] {
-        bench.type_text(text);
-        bench.key(Key::plain(Code::Tab));
-    }
+    bench.queue("then run the tests");
+    bench.queue("and write the changelog");
+    bench
+}
+
+fn queue_paused(columns: usize, rows: usize) -> Bench {
+    let mut bench = queue(columns, rows);
+    bench.turn("turn/completed", "interrupted", Value::Null);
+    bench.queue_changed(2, json!({ "reason": "interrupted" }));
     bench
 }
 
@@ -387,6 +398,25 @@ fn list_of_threads(columns: usize, rows: usize) -> Bench {
     bench.answer("config/read", json!({ "config": {}, "origins": {} }));
     bench.answer("thread/list", listed(0..30, Value::Null));
     bench.key(Key::plain(Code::Down));
+    bench
+}
+
+fn list_of_threads_search(columns: usize, rows: usize) -> Bench {
+    let start = Start { thread: StartThread::Choose, ..Start::default() };
+    let mut bench = Bench::start_with(columns, rows, start);
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    bench.answer("thread/list", listed(0..30, Value::Null));
+    bench.calls.clear();
+    bench.event(Event::Input(Input::Paste("number 7".to_owned())));
+    bench.answer("thread/list", listed(7..8, Value::Null));
+    bench.calls.retain(|call| call.1 == "thread/search");
+    let mut hit = listed(3..4, Value::Null)["data"][0].take();
+    hit["preview"] = json!("Mend the parser.");
+    let hit =
+        json!({ "thread": hit, "turnId": "a", "snippet": "… the lexer\ncounts to number 70 …" });
+    let found =
+        json!({ "data": [hit], "nextCursor": null, "backwardsCursor": null, "indexing": false });
+    bench.answer("thread/search", found);
     bench
 }
 

@@ -9,7 +9,7 @@ fn vi_keys_are_switched_on_and_off_and_their_mode_is_shown() {
     for (columns, rows) in [(120, 40), (80, 24), (40, 12)] {
         let mut bench = Bench::open(columns, rows);
         bench.send("/vim");
-        assert!(bench.shown().contains("Vi keys, in this session"), "{}", bench.shown());
+        assert!(bench.shown().contains("Vi keys, until the program ends"), "{}", bench.shown());
         assert!(
             bench.shown().contains("\n  INSERT · gpt-x high · asks before edi"),
             "{}",

@@ -9,12 +9,15 @@ const PARTS = {
   states: async (browser) => (await import("./states.mjs")).checkStates(browser),
   layout: async (browser) => (await import("./layout.mjs")).checkLayout(browser),
   composer: async (browser) => (await import("./composer.mjs")).checkComposer(browser),
+  queue: async (browser) => (await import("./queue.mjs")).checkQueue(browser),
+  search: async (browser) => (await import("./search.mjs")).checkSearch(browser),
   asking: async (browser) => (await import("./asking.mjs")).checkAsking(browser),
   actions: async (browser) => (await import("./actions.mjs")).checkActions(browser),
   setup: async (browser) => (await import("./setup.mjs")).checkSetup(browser),
   folders: async (browser) => (await import("./folders.mjs")).checkFolders(browser),
   code: async (browser) => (await import("./code.mjs")).checkCode(browser),
   keyboard: async (browser) => (await import("./keyboard.mjs")).checkKeyboard(browser),
+  "first-day": async (browser) => (await import("./first-day.mjs")).checkFirstDay(browser),
   scroll: async (browser) => (await import("./scroll.mjs")).checkScroll(browser),
 };
 

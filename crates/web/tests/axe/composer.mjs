@@ -99,7 +99,7 @@ export async function checkComposer(browser) {
   await is("a command is not sent", "message.value === '' && document.querySelectorAll('.userMessage').length === 1");
   await page.type("/nonsense");
   await page.press("Enter");
-  await is("an unknown command is not sent, and stays", "message.value === '/nonsense' && document.getElementById('notice-text').textContent.includes('no command /nonsense')");
+  await is("an unknown command is not sent, and stays", "message.value === '/nonsense' && document.getElementById('notice-text').textContent.includes('Unknown command: /nonsense')");
   await page.evaluate("message.value = ''");
   await page.send("/usr/bin is full");
   await page.wait("document.querySelectorAll('.turn[data-status=completed]').length === 2 && !send.disabled");

@@ -79,6 +79,7 @@ export async function checkStates(browser) {
   await page.wait("document.querySelector('#queue li')");
   await check("a message that waits for the end of the turn");
   await page.click("#queue [aria-label^=Remove]");
+  await page.wait("!document.querySelector('#queue li')");
   await settled();
   await page.click(".request input");
   await page.click(".request .primary");

@@ -41,6 +41,8 @@ struct Event<'a> {
     annotation: Option<&'a RawValue>,
     #[serde(borrow)]
     response: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
 
 impl Decoder {
@@ -170,13 +172,9 @@ impl Decoder {
             | "response.done") => {
                 return self.end(kind, event.response, sink);
             }
-            "error" => {
-                let object = Object::read_str(text, &At::Root).ok();
-                let failure = object.and_then(|object| Failure::from_object(None, object));
-                let unknown =
-                    || Failure::new(FailureKind::Server, "The model server reported an error.");
-                return Err(failure.unwrap_or_else(unknown));
-            }
+            "error" => return Err(reported(text)),
+            // Servers that also speak Chat Completions report errors in its form.
+            "" if event.error.is_some() => return Err(reported(text)),
             _ => match foreign_wire(text) {
                 Some(wire) if wire != Wire::Responses => {
                     return Err(malformed(Wire::Responses, format!("it is one of {wire}")));
@@ -241,6 +239,10 @@ impl Decoder {
         self.create(raw, sink);
         let mut response = raw.and_then(|raw| Object::read(raw, &at).ok()).unwrap_or_default();
         self.usage = response.take("usage").map(read_usage).unwrap_or_default();
+        let is_other = kind.is_empty() && response.peek("output").is_none();
+        if is_other && response.peek("error").is_none() {
+            return Err(malformed(Wire::Responses, "it has no `output`"));
+        }
         // Items that only the end has.
         let output = response.opt_array(&at, "output").ok().flatten().unwrap_or_default();
         for (index, raw) in (0..).zip(output) {
@@ -274,6 +276,14 @@ impl Decoder {
         sink(Decoded::Ended(&End { stop, usage: self.usage, service_tier }));
         Ok(())
     }
+}
+
+/// The failure that an event reports.
+fn reported(text: &str) -> Failure {
+    let object = Object::read_str(text, &At::Root).ok();
+    let failure = object.and_then(|object| Failure::from_object(None, object));
+    let unknown = || Failure::new(FailureKind::Server, "The model server reported an error.");
+    failure.unwrap_or_else(unknown)
 }
 
 fn read_usage(raw: &RawValue) -> Usage {

@@ -36,6 +36,24 @@ fn events_of_another_wire_are_named() {
 }
 
 #[test]
+fn bodies_of_another_wire_are_refused() {
+    for (wire, document) in [
+        (Wire::Responses, r#"{"id":"m","type":"message","content":[],"stop_reason":"end_turn"}"#),
+        (Wire::Responses, r#"{"choices":[]}"#),
+        (Wire::Messages, r#"{"choices":[]}"#),
+        (Wire::Chat, r#"{"output":[],"status":"completed"}"#),
+        (Wire::Gemini, r#"{"output":[],"status":"completed"}"#),
+    ] {
+        let mut is_failed = false;
+        let mut decoder = Decoder::new(wire, plain_context());
+        decoder.document(document.as_bytes(), &mut |event| {
+            is_failed |= matches!(event, Event::Failed { .. });
+        });
+        assert!(is_failed && decoder.is_ended(), "{wire}: {document}");
+    }
+}
+
+#[test]
 fn blocks_that_start_twice_or_never_are_refused() {
     fails(Wire::Messages, &[START, TOOL, TOOL], FailureKind::Malformed, "starts twice");
     fails(Wire::Messages, &[START, CUT], FailureKind::Malformed, "no open content block");
@@ -63,6 +81,12 @@ fn errors_inside_a_stream_are_failures_of_their_kind() {
     fails(Wire::Messages, &[START, window], FailureKind::ContextWindow, "context window");
     let failed = r#"{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"rate_limit_exceeded","message":"m"}}}"#;
     fails(Wire::Responses, &[failed], FailureKind::RateLimit, "m");
+}
+
+#[test]
+fn an_error_of_chat_completions_fails_a_response() {
+    let error = r#"{"error":{"message":"Slow down.","code":"rate_limit_exceeded"}}"#;
+    fails(Wire::Responses, &[error], FailureKind::RateLimit, "Slow down.");
 }
 
 #[test]

@@ -15,7 +15,7 @@ from ._feed import Feed
 from ._input import Input, parts_of
 from ._options import capabilities_of, check_address, check_callbacks, check_tools, check_types, reports_costs
 from ._output import schema_of
-from ._params import ForkOptions, ListOptions, ResumeOptions, ThreadOptions, checked, of_type
+from ._params import ForkOptions, ListOptions, ResumeOptions, SearchOptions, ThreadOptions, checked, of_type
 from ._program import check_token, find_program
 from ._recording import Recorder, Redactor, Replay
 from ._result import Result
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from ._requests import AsyncRequests
     from .types import InitializeCapabilities, InitializeResponse
     from .types import Thread as ThreadInfo
+    from .types import ThreadSearchResult as Found
 
 T = TypeVar("T")
 
-#: Threads that one request of :meth:`AsyncAgent.list` asks for.
+#: Threads that one request of :meth:`AsyncAgent.list` or :meth:`AsyncAgent.search` asks for.
 _PAGE = 100
 
 
@@ -199,13 +200,27 @@ class AsyncAgent:
         """The stored threads, the newest first, read page by page; at most `limit`. The filters are those of
         `thread/list`."""
         given = checked(ListOptions, cast("dict[str, Any]", filters), "list")
+        async for record in self._rows("thread/list", given, limit):
+            yield record
+
+    async def search(self, text: str, *, limit: int | None = None, **filters: Unpack[SearchOptions]) -> AsyncIterator[Found]:
+        """The stored threads in which all words of the text were said in one turn, the newest first; at most `limit`.
+
+        Each has its newest turn that matches, and a snippet of it. The filters are those of `thread/search`.
+        """
+        of_type("text", text, str)
+        given = checked(SearchOptions, cast("dict[str, Any]", filters), "search")
+        async for found in self._rows("thread/search", {"searchTerm": text, **given}, limit):
+            yield found
+
+    async def _rows(self, method: str, params: dict[str, Any], limit: int | None) -> AsyncIterator[Any]:
         left = of_type("limit", limit, int)
         cursor: str | None = None
         while left is None or left > 0:
             size = _PAGE if left is None else min(left, _PAGE)
-            page = await self.request("thread/list", {**given, "limit": size, "cursor": cursor})
-            for record in page["data"]:
-                yield record
+            page = await self.request(method, {**params, "limit": size, "cursor": cursor})
+            for row in page["data"]:
+                yield row
             left = None if left is None else left - len(page["data"])
             cursor = page.get("nextCursor")
             if cursor is None:

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         Notification[Literal["thread/realtime/transcript/delta"], t.ThreadRealtimeTranscriptDeltaNotification],
         Notification[Literal["thread/realtime/transcript/done"], t.ThreadRealtimeTranscriptDoneNotification],
         Notification[Literal["thread/rolledBack"], t.ThreadRolledBackNotification],
+        Notification[Literal["thread/search/partial"], t.ThreadSearchPartialNotification],
         Notification[Literal["thread/settings/updated"], t.ThreadSettingsUpdatedNotification],
         Notification[Literal["thread/started"], t.ThreadStartedNotification],
         Notification[Literal["thread/status/changed"], t.ThreadStatusChangedNotification],

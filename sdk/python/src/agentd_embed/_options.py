@@ -14,10 +14,10 @@ _NEEDED = {"item/completed", "item/started", "serverRequest/resolved", "turn/com
 
 
 def check_address(address: str | None) -> None:
-    """Raises :class:`ValueError` for what is no address of a server."""
+    """Raises :class:`ValueError` if the text is not the address of a server."""
     of_type("address", address, str)
     if address is not None and not address.startswith(("unix:///", "ws://", "wss://")):
-        raise ValueError(f"{address!r} is no address: unix:///PATH, ws://HOST:PORT or wss://HOST:PORT")
+        raise ValueError(f"{address!r} is not an address: unix:///PATH, ws://HOST:PORT or wss://HOST:PORT")
 
 
 def check_types(*, env: Any, paths: Mapping[str, Any], flags: Mapping[str, Any], numbers: Mapping[str, Any], texts: Mapping[str, Any]) -> None:

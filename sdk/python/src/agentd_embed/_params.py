@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ThreadSource,
         ThreadSourceKind,
         ThreadStartSource,
+        ThreadWorktreeParams,
         TurnEnvironmentParams,
     )
 
@@ -62,6 +63,7 @@ class ThreadOptions(CommonOptions, total=False):
     mockExperimentalField: Optional[str]
     sessionStartSource: Optional[ThreadStartSource]
     threadSource: Optional[ThreadSource]
+    worktree: Optional[ThreadWorktreeParams]
 
 
 class ResumeOptions(CommonOptions, total=False):
@@ -118,6 +120,16 @@ class ListOptions(TypedDict, total=False):
     cwd: Union[Path, Sequence[str], None]
     searchTerm: Optional[str]
     useStateDbOnly: bool
+
+
+class SearchOptions(TypedDict, total=False):
+    """Filters of `thread/search`."""
+
+    sortKey: Optional[ThreadSortKey]
+    sortDirection: Optional[SortDirection]
+    sourceKinds: Optional[Sequence[ThreadSourceKind]]
+    archived: Optional[bool]
+    cwd: Union[Path, Sequence[str], None]
 
 
 def checked(options: type[Any], given: Mapping[str, Any], call: str) -> dict[str, Any]:

@@ -133,7 +133,7 @@ class Replay:
                 entry = json.loads(line)
                 (kind, value), *_ = entry.items()
             except (ValueError, AttributeError):
-                raise ValueError(f"{self._path}:{number}: this is no recording of a session") from None
+                raise ValueError(f"{self._path}:{number}: this is not a recording of a session") from None
             if kind == "recording":
                 self.is_lasting = bool(entry.get("isLasting"))
             elif kind == "connection":

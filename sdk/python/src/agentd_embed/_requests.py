@@ -143,6 +143,7 @@ from .types import (
     ThreadResumeParams,
     ThreadRollbackParams,
     ThreadRollbackResponse,
+    ThreadSearchCancelParams,
     ThreadSearchOccurrencesParams,
     ThreadSearchOccurrencesResponse,
     ThreadSearchParams,
@@ -163,6 +164,12 @@ from .types import (
     WindowsSandboxReadinessResponse,
     WindowsSandboxSetupStartParams,
     WindowsSandboxSetupStartResponse,
+    WorktreeListParams,
+    WorktreeListResponse,
+    WorktreeMergeParams,
+    WorktreeMergeResponse,
+    WorktreeRemoveParams,
+    WorktreeRemoveResponse,
 )
 
 
@@ -467,6 +474,15 @@ class AsyncRequests(Protocol):
     async def request(self, method: Literal["thread/search"], params: ThreadSearchParams) -> ThreadSearchResponse: ...
 
     @overload
+    async def request(self, method: Literal["thread/search/cancel"], params: ThreadSearchCancelParams) -> dict[str, Any]: ...
+
+    @overload
+    async def request(self, method: Literal["thread/search/stream"], params: ThreadSearchParams) -> ThreadSearchResponse: ...
+
+    @overload
+    async def request(self, method: Literal["thread/search/stream/cancel"], params: ThreadSearchCancelParams) -> dict[str, Any]: ...
+
+    @overload
     async def request(self, method: Literal["thread/searchOccurrences"], params: ThreadSearchOccurrencesParams) -> ThreadSearchOccurrencesResponse: ...
 
     @overload
@@ -501,6 +517,15 @@ class AsyncRequests(Protocol):
 
     @overload
     async def request(self, method: Literal["windowsSandbox/setupStart"], params: WindowsSandboxSetupStartParams) -> WindowsSandboxSetupStartResponse: ...
+
+    @overload
+    async def request(self, method: Literal["worktree/list"], params: WorktreeListParams = ...) -> WorktreeListResponse: ...
+
+    @overload
+    async def request(self, method: Literal["worktree/merge"], params: WorktreeMergeParams) -> WorktreeMergeResponse: ...
+
+    @overload
+    async def request(self, method: Literal["worktree/remove"], params: WorktreeRemoveParams) -> WorktreeRemoveResponse: ...
 
 
 class Requests(Protocol):
@@ -804,6 +829,15 @@ class Requests(Protocol):
     def request(self, method: Literal["thread/search"], params: ThreadSearchParams) -> ThreadSearchResponse: ...
 
     @overload
+    def request(self, method: Literal["thread/search/cancel"], params: ThreadSearchCancelParams) -> dict[str, Any]: ...
+
+    @overload
+    def request(self, method: Literal["thread/search/stream"], params: ThreadSearchParams) -> ThreadSearchResponse: ...
+
+    @overload
+    def request(self, method: Literal["thread/search/stream/cancel"], params: ThreadSearchCancelParams) -> dict[str, Any]: ...
+
+    @overload
     def request(self, method: Literal["thread/searchOccurrences"], params: ThreadSearchOccurrencesParams) -> ThreadSearchOccurrencesResponse: ...
 
     @overload
@@ -838,3 +872,12 @@ class Requests(Protocol):
 
     @overload
     def request(self, method: Literal["windowsSandbox/setupStart"], params: WindowsSandboxSetupStartParams) -> WindowsSandboxSetupStartResponse: ...
+
+    @overload
+    def request(self, method: Literal["worktree/list"], params: WorktreeListParams = ...) -> WorktreeListResponse: ...
+
+    @overload
+    def request(self, method: Literal["worktree/merge"], params: WorktreeMergeParams) -> WorktreeMergeResponse: ...
+
+    @overload
+    def request(self, method: Literal["worktree/remove"], params: WorktreeRemoveParams) -> WorktreeRemoveResponse: ...

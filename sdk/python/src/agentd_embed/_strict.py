@@ -22,7 +22,7 @@ def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The strict form of a schema, with its members in their order. Raises :class:`NotStrict`."""
     made = _strict(schema)
     if made.get("type") != "object" and "$ref" not in made:
-        raise NotStrict("the answer is no object")
+        raise NotStrict("the answer is not an object")
     return made
 
 

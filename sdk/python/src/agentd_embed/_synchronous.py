@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from ._agent import AsyncAgent
 from ._input import Input
 from ._loop import BackgroundLoop
-from ._params import ForkOptions, ListOptions, ResumeOptions, ThreadOptions
+from ._params import ForkOptions, ListOptions, ResumeOptions, SearchOptions, ThreadOptions
 from ._result import Result
 from ._synchronous_thread import Thread, each_of
 from ._usage import Amount
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._router import Handler
     from .types import InitializeResponse
     from .types import Thread as ThreadInfo
+    from .types import ThreadSearchResult as Found
 
 T = TypeVar("T")
 
@@ -98,6 +99,10 @@ class Agent:
     def list(self, *, limit: int | None = None, **filters: Unpack[ListOptions]) -> Iterator[ThreadInfo]:
         """The stored threads, the newest first, read page by page; at most `limit`."""
         return each_of(self, self._agent.list(limit=limit, **filters))
+
+    def search(self, text: str, *, limit: int | None = None, **filters: Unpack[SearchOptions]) -> Iterator[Found]:
+        """The stored threads in which a text was said, the newest first; at most `limit`: see :meth:`AsyncAgent.search`."""
+        return each_of(self, self._agent.search(text, limit=limit, **filters))
 
     def archive(self, thread_id: str) -> None:
         """Moves a thread out of the list."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ._event_types import Event
@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._synchronous import Agent
-    from .types import RestoredFiles, ReviewDelivery, ReviewTarget, ThreadGoal, ThreadGoalStatus, ThreadReadResponse
+    from .types import (
+        QueuedSubmission,
+        RestoredFiles,
+        ReviewDelivery,
+        ReviewTarget,
+        ThreadGoal,
+        ThreadGoalStatus,
+        ThreadQueueListResponse,
+        ThreadReadResponse,
+        ThreadSearchOccurrence,
+    )
     from .types import Thread as ThreadInfo
 
 T = TypeVar("T")
@@ -146,6 +156,34 @@ class Thread:
     def clear_goal(self) -> bool:
         """Removes the goal. False when there was none."""
         return self.agent._run(self._thread.clear_goal())
+
+    def queue(self, message: Input, *, client_id: str | None = None) -> QueuedSubmission:
+        """Appends a message to the queue of the thread: see :meth:`AsyncThread.queue`."""
+        return self.agent._run(self._thread.queue(message, client_id=client_id))
+
+    def queued(self) -> ThreadQueueListResponse:
+        """The queue: its messages in order are the `data`, and `pause` says why they wait while no turn runs."""
+        return self.agent._run(self._thread.queued())
+
+    def update_queued(self, queued_id: str, message: Input) -> QueuedSubmission:
+        """Replaces a queued message, which keeps its place."""
+        return self.agent._run(self._thread.update_queued(queued_id, message))
+
+    def delete_queued(self, queued_id: str) -> bool:
+        """Deletes a queued message. False when the queue has none of this id: its turn may have started."""
+        return self.agent._run(self._thread.delete_queued(queued_id))
+
+    def reorder_queue(self, queued_ids: Sequence[str]) -> None:
+        """Sets the order of the queue: the id of each queued message once."""
+        self.agent._run(self._thread.reorder_queue(queued_ids))
+
+    def start_queue(self, queued_id: str | None = None) -> Turn[str]:
+        """Starts the turn of a queued message: see :meth:`AsyncThread.start_queue`."""
+        return Turn(self.agent, self.agent._run(self._thread.start_queue(queued_id)))
+
+    def search(self, text: str, *, limit: int | None = None) -> Iterator[ThreadSearchOccurrence]:
+        """The messages of the thread that contain a text, the newest first; at most `limit`."""
+        return each_of(self.agent, self._thread.search(text, limit=limit))
 
     def archive(self) -> None:
         """Moves the thread out of the list."""

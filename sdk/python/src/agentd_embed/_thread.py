@@ -12,6 +12,7 @@ from ._input import Input, parts_of
 from ._order import TurnEnd
 from ._output import schema_of
 from ._params import ForkOptions, OnBusy, TurnOptions, checked, of_type
+from ._queue import QueueMethods
 from ._result import Result
 from ._run import Start, compact, interrupt_later
 from ._state import ThreadState
@@ -33,7 +34,7 @@ T = TypeVar("T")
 _STEERING = 3
 
 
-class AsyncThread(GoalMethods):
+class AsyncThread(GoalMethods, QueueMethods):
     """A conversation with the agent."""
 
     def __init__(self, agent: AsyncAgent, state: ThreadState) -> None:

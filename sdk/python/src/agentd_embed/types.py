@@ -1071,7 +1071,7 @@ class FsWriteFileParams(TypedDict):
 
 class _FuzzyFileSearchParamsRequired(TypedDict):
     query: str
-    """Words that a path must contain, each as letters in order; one with a capital minds case."""
+    """Words that a path must contain, each as letters in order; one with a capital letter is case-sensitive."""
     roots: list[str]
     """Absolute paths of folders, 16 at most."""
 
@@ -1331,9 +1331,9 @@ class InitializeCapabilities(TypedDict, total=False):
     experimentalApi: bool
     """Enables experimental methods and fields."""
     eventCursor: bool
-    """Notifications about a thread carry `eventCursor` next to `method` and `params`: their position, from which `thread/resume` can continue. Experimental."""
+    """Notifications about a thread carry `eventCursor` next to `method` and `params`: their position, from which `thread/resume` can continue."""
     tokenCost: bool
-    """`thread/tokenUsage/updated` has `cost`: what the tokens cost. Experimental."""
+    """`thread/tokenUsage/updated` has `cost`: what the tokens cost."""
     optOutNotificationMethods: Union[list[str], None]
     """Exact method names of notifications to suppress; unknown names are ignored."""
 
@@ -1739,7 +1739,7 @@ class McpServerOauthLoginParams(_McpServerOauthLoginParamsRequired, total=False)
     scopes: Union[list[str], None]
     timeoutSecs: Union[int, None]
     threadId: Union[str, None]
-    """Logs in at a server of this loaded thread. Experimental."""
+    """Logs in at a server of this loaded thread."""
 
 
 class McpServerOauthLoginResponse(TypedDict):
@@ -1837,7 +1837,7 @@ class McpServerStatusListParams(TypedDict, total=False):
     detail: Union[McpServerStatusDetail, None]
     """`full` when absent."""
     threadId: Union[str, None]
-    """Lists the servers of this loaded thread. Experimental."""
+    """Lists the servers of this loaded thread."""
     start: Union[bool, None]
     """Starts the servers of the page that do not run, and waits until each is ready or has failed."""
 
@@ -2699,6 +2699,14 @@ class ReviewStartResponse(TypedDict):
     """The thread itself, or the fork."""
 
 
+class SavedWorktree(TypedDict):
+    """A commit with all that a removed worktree had: ignored files are not in it."""
+
+    ref: str
+    """The ref that names it, `refs/agentd/removed/NAME`."""
+    commit: str
+
+
 class ServerRequestResolvedNotification(TypedDict):
     """Payload of `serverRequest/resolved`."""
 
@@ -2921,6 +2929,8 @@ class Thread(_ThreadRequired, total=False):
     agentRole: Union[str, None]
     """Role of a sub-agent's thread."""
     forkedFromId: Union[str, None]
+    worktree: Union[ThreadWorktree, None]
+    """The worktree that `thread/start` made for it, or for the thread that it was forked from."""
 
 
 class ThreadApproveGuardianDeniedActionParams(TypedDict):
@@ -3469,7 +3479,7 @@ class ThreadRollbackParams(_ThreadRollbackParamsRequired, total=False):
     """Parameters of `thread/rollback`."""
 
     restoreFiles: bool
-    """Undo what the turns changed in files, too; agents below count. Needs `features.undo` from before the turns on."""
+    """Undo what the turns changed in files, too, including changes by sub-agents. Needs `features.undo` from before the turns on."""
     dryRun: bool
     """With `restoreFiles`: change nothing, and answer with what would be done."""
     overwriteChanges: bool
@@ -3493,6 +3503,13 @@ class ThreadRolledBackNotification(TypedDict):
     threadId: str
     numTurns: int
     """Number of turns at the end of the thread that were dropped."""
+
+
+class ThreadSearchCancelParams(TypedDict):
+    """Parameters of `thread/search/cancel`."""
+
+    requestId: RequestId
+    """Id of the request that searches."""
 
 
 class ThreadSearchOccurrence(TypedDict):
@@ -3535,7 +3552,7 @@ class _ThreadSearchParamsRequired(TypedDict):
 
 
 class ThreadSearchParams(_ThreadSearchParamsRequired, total=False):
-    """Parameters of `thread/search`; filters apply before pagination."""
+    """Parameters of `thread/search` and `thread/search/stream`; filters apply before pagination."""
 
     archived: Union[bool, None]
     sourceKinds: Union[list[ThreadSourceKind], None]
@@ -3548,6 +3565,14 @@ class ThreadSearchParams(_ThreadSearchParamsRequired, total=False):
     cursor: Union[str, None]
     """Cursor of the previous page; null for the first."""
     limit: Union[int, None]
+
+
+class ThreadSearchPartialNotification(TypedDict):
+    """Payload of `thread/search/partial`."""
+
+    requestId: RequestId
+    """Id of the request that searches."""
+    data: list[ThreadSearchResult]
 
 
 class ThreadSearchResponse(TypedDict):
@@ -3648,6 +3673,8 @@ class ThreadStartParams(TypedDict, total=False):
     persistExtendedHistory: bool
     sessionStartSource: Union[ThreadStartSource, None]
     threadSource: Union[ThreadSource, None]
+    worktree: Union[ThreadWorktreeParams, None]
+    """Makes a git worktree, in which the thread works."""
 
 
 class _ThreadStartResponseRequired(TypedDict):
@@ -3701,7 +3728,7 @@ class ThreadTokenUsage(_ThreadTokenUsageRequired, total=False):
     tokensWithAgents: Union[int, None]
     """Tokens that the turn and its agents used together so far. Only of turns that have agents."""
     cost: Union[TokenCost, None]
-    """The cost of the tokens, for clients with the capability `tokenCost`. Experimental."""
+    """The cost of the tokens, for clients with the capability `tokenCost`."""
 
 
 class ThreadTokenUsageUpdatedNotification(TypedDict):
@@ -3762,6 +3789,30 @@ class ThreadUnsubscribeResponse(TypedDict):
     """Result of `thread/unsubscribe`."""
 
     status: ThreadUnsubscribeStatus
+
+
+class ThreadWorktree(TypedDict):
+    """The worktree that a thread works in."""
+
+    path: str
+    """Its folder."""
+    branch: str
+    """The branch that it was made with."""
+    repository: str
+    """The user's checkout of the repository, from which it was made."""
+    base: str
+    """The commit that it began with."""
+
+
+class ThreadWorktreeParams(TypedDict, total=False):
+    """The worktree that `thread/start` makes for the thread. `cwd` lies in a repository with a commit; the thread works in the same folder of the worktree."""
+
+    name: Union[str, None]
+    """The branch is called `agentd/NAME`, with a number when there is one already. Characters other than letters, digits, `.`, `_` and `-` become `-`. When absent, a short id."""
+    baseRef: Union[str, None]
+    """Branch, tag or commit to begin with; by default the commit that is checked out."""
+    carryChanges: bool
+    """Also brings the uncommitted changes of the checkout, untracked files included. The checkout keeps them. Excludes `baseRef`."""
 
 
 class TokenCost(TypedDict):
@@ -4058,6 +4109,103 @@ class WindowsWorldWritableWarningNotification(TypedDict):
     extraCount: int
     """Number of further folders."""
     failedScan: bool
+
+
+class _WorktreeRequired(TypedDict):
+    path: str
+    """Its folder; its name for `worktree/merge` and `worktree/remove`."""
+    branch: str
+    """The branch that it was made with."""
+    repository: str
+    """The user's checkout of the repository, from which it was made."""
+    base: str
+    """The commit that it began with."""
+    createdAt: int
+    """Unix time in seconds."""
+    state: WorktreeState
+    threadIds: list[str]
+    """Threads that work in its folder, archived ones included; empty when they were deleted."""
+    locked: bool
+    """Locked with `git worktree lock`."""
+    ahead: Union[int, None]
+    """Commits of its branch that the user's checkout lacks; null when unknown."""
+    behind: Union[int, None]
+    """Commits of the user's checkout that its branch lacks; null when unknown."""
+    uncommitted: list[str]
+    """Files with changes that are not committed, relative to `path`: at most 1,000."""
+
+
+class Worktree(_WorktreeRequired, total=False):
+    """A worktree with its state in git."""
+
+    hasMoreUncommitted: bool
+    """True if there are more."""
+    problem: Union[str, None]
+    """Why its state in git is unknown."""
+
+
+class WorktreeListParams(TypedDict, total=False):
+    """Parameters of `worktree/list`."""
+
+    cwd: Union[str, None]
+    """Only those of the repository of this folder."""
+
+
+class WorktreeListResponse(TypedDict):
+    """Result of `worktree/list`."""
+
+    data: list[Worktree]
+    folder: str
+    """The folder that has them."""
+
+
+class _WorktreeMergeParamsRequired(TypedDict):
+    path: str
+    """The worktree's folder."""
+
+
+class WorktreeMergeParams(_WorktreeMergeParamsRequired, total=False):
+    """Parameters of `worktree/merge`."""
+
+    checkout: Union[str, None]
+    """A folder of the user's checkout; by default the one that the worktree was made from."""
+    into: Union[str, None]
+    """The branch to merge into; by default the one that the user's checkout has."""
+    strategy: Union[WorktreeMergeStrategy, None]
+    commitMessage: Union[str, None]
+    """Commits all uncommitted files of the worktree with this message first; without it, they are a reason to refuse."""
+    message: Union[str, None]
+    """Message of the merge, or of the one commit of `squash`."""
+
+
+class WorktreeMergeResponse(TypedDict):
+    """Result of `worktree/merge`."""
+
+    into: str
+    """The branch that has the changes now."""
+    commit: str
+    """Its commit."""
+    merged: int
+    """Number of merged commits; 0 if the branch had all of them."""
+
+
+class _WorktreeRemoveParamsRequired(TypedDict):
+    path: str
+    """The worktree's folder."""
+
+
+class WorktreeRemoveParams(_WorktreeRemoveParamsRequired, total=False):
+    """Parameters of `worktree/remove`."""
+
+    force: bool
+    """Removes it with what is uncommitted and unmerged, and although it is locked."""
+
+
+class WorktreeRemoveResponse(TypedDict):
+    """Result of `worktree/remove`."""
+
+    saved: Union[SavedWorktree, None]
+    """The commit that keeps what would have been lost; null when nothing would have been."""
 
 
 class AccountApiKey(TypedDict):
@@ -5025,6 +5173,30 @@ class ClientRequestThreadsearch(TypedDict):
     params: ThreadSearchParams
 
 
+class ClientRequestThreadsearchcancel(TypedDict):
+    """Cancels a search of this connection, which is then answered with an error. An unknown id is no error: the search may have ended."""
+
+    id: RequestId
+    method: Literal["thread/search/cancel"]
+    params: ThreadSearchCancelParams
+
+
+class ClientRequestThreadsearchstream(TypedDict):
+    """As `thread/search`; `thread/search/partial` reports the threads as they are found, before the response."""
+
+    id: RequestId
+    method: Literal["thread/search/stream"]
+    params: ThreadSearchParams
+
+
+class ClientRequestThreadsearchstreamcancel(TypedDict):
+    """Another name of `thread/search/cancel`."""
+
+    id: RequestId
+    method: Literal["thread/search/stream/cancel"]
+    params: ThreadSearchCancelParams
+
+
 class ClientRequestThreadsearchOccurrences(TypedDict):
     """Finds a text in the messages of one thread, literally but without regard to case."""
 
@@ -5125,6 +5297,33 @@ class ClientRequestWindowsSandboxsetupStart(TypedDict):
     id: RequestId
     method: Literal["windowsSandbox/setupStart"]
     params: WindowsSandboxSetupStartParams
+
+
+class _ClientRequestWorktreelistRequired(TypedDict):
+    id: RequestId
+    method: Literal["worktree/list"]
+
+
+class ClientRequestWorktreelist(_ClientRequestWorktreelistRequired, total=False):
+    """Lists the worktrees that `thread/start` made, newest first, with their state in git. Those whose thread was deleted, or never came to be, are listed too."""
+
+    params: WorktreeListParams
+
+
+class ClientRequestWorktreemerge(TypedDict):
+    """Merges the branch of a worktree. On a conflict, and where the user's own changes would be overwritten, nothing is changed, and `data.files` of the error has the files."""
+
+    id: RequestId
+    method: Literal["worktree/merge"]
+    params: WorktreeMergeParams
+
+
+class ClientRequestWorktreeremove(TypedDict):
+    """Removes a worktree and its branch. Refused while it has uncommitted files or commits that no other branch has, unless `force` is set: they are then kept as a commit under a ref."""
+
+    id: RequestId
+    method: Literal["worktree/remove"]
+    params: WorktreeRemoveParams
 
 
 class CommandActionRead(TypedDict):
@@ -6535,6 +6734,18 @@ class ServerNotificationThreadrolledBack(_ServerNotificationThreadrolledBackRequ
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
 
 
+class _ServerNotificationThreadsearchpartialRequired(TypedDict):
+    method: Literal["thread/search/partial"]
+    params: ThreadSearchPartialNotification
+
+
+class ServerNotificationThreadsearchpartial(_ServerNotificationThreadsearchpartialRequired, total=False):
+    """Threads that a `thread/search/stream` of this connection has found since the notification before."""
+
+    eventCursor: str
+    """Position in the thread's event log; set with `capabilities.eventCursor`."""
+
+
 class _ServerNotificationThreadsettingsupdatedRequired(TypedDict):
     method: Literal["thread/settings/updated"]
     params: ThreadSettingsUpdatedNotification
@@ -6975,7 +7186,7 @@ AutoReviewDecisionSource: TypeAlias = 'Literal["agent"]'
 ClientNotification: TypeAlias = 'ClientNotificationInitialized'
 """A notification from the client."""
 
-ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadqueueadd, ClientRequestThreadqueuedelete, ClientRequestThreadqueuelist, ClientRequestThreadqueuereorder, ClientRequestThreadqueuestart, ClientRequestThreadqueueupdate, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadsearch, ClientRequestThreadsearchOccurrences, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart]'
+ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadqueueadd, ClientRequestThreadqueuedelete, ClientRequestThreadqueuelist, ClientRequestThreadqueuereorder, ClientRequestThreadqueuestart, ClientRequestThreadqueueupdate, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadsearch, ClientRequestThreadsearchcancel, ClientRequestThreadsearchstream, ClientRequestThreadsearchstreamcancel, ClientRequestThreadsearchOccurrences, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart, ClientRequestWorktreelist, ClientRequestWorktreemerge, ClientRequestWorktreeremove]'
 """A request from the client."""
 
 CollabAgentStatus: TypeAlias = 'Literal["pendingInit", "running", "interrupted", "completed", "errored", "shutdown", "notFound"]'
@@ -7308,7 +7519,7 @@ SandboxMode: TypeAlias = 'Union[Literal["readOnly", "workspaceWrite", "dangerFul
 SandboxPolicy: TypeAlias = 'Union[SandboxPolicyDangerFullAccess, SandboxPolicyReadOnly, SandboxPolicyWorkspaceWrite, SandboxPolicyExternalSandbox]'
 """The access of commands to files and the network (specification, "Sandbox policy"). Like every type that grants permissions, it refuses unknown members: ignoring one could allow more than the client meant. Variants without members are written `{}`, because serde checks for unknown members only there."""
 
-ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionrunning, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadmetadataupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadqueuechanged, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadrolledBack, ServerNotificationThreadsettingsupdated, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
+ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionrunning, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadmetadataupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadqueuechanged, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadrolledBack, ServerNotificationThreadsearchpartial, ServerNotificationThreadsettingsupdated, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
 """A notification from the server."""
 
 ServerRequest: TypeAlias = 'Union[ServerRequestAccounthostedAuthTokensrefresh, ServerRequestApplyPatchApproval, ServerRequestExecCommandApproval, ServerRequestItemcommandExecutionrequestApproval, ServerRequestItemfileChangerequestApproval, ServerRequestItempermissionsrequestApproval, ServerRequestItemtoolcall, ServerRequestItemtoolrequestUserInput, ServerRequestMcpServerelicitationrequest]'
@@ -7391,3 +7602,9 @@ WindowsSandboxReadinessStatus: TypeAlias = 'Literal["ready", "notConfigured", "u
 
 WindowsSandboxSetupMode: TypeAlias = 'Union[Literal["elevated"], Literal["unelevated"]]'
 """The way to set up the sandbox."""
+
+WorktreeMergeStrategy: TypeAlias = 'Union[Literal["mergeCommit"], Literal["squash"], Literal["fastForward"]]'
+"""The kind of commit that a merge makes."""
+
+WorktreeState: TypeAlias = 'Union[Literal["ready"], Literal["missing"], Literal["broken"]]'
+"""The condition of a worktree."""

@@ -46,6 +46,10 @@ def sync(agent: Agent, thread: Thread, turn: Turn[str]) -> None:
     thread.review("main")  # wrong
     thread.undo(dryrun=True)  # wrong
     thread.set_goal("win", token_budget="10")  # wrong
+    thread.queue("go", client_id=5)  # wrong
+    thread.reorder_queue(5)  # wrong
+    print(thread.queued()["pauses"])  # wrong
+    agent.search("go", limit="5")  # wrong
     image(5)  # wrong
     turn.results()  # wrong
     agent.on_notification(lambda event, more: None)  # wrong
@@ -60,6 +64,8 @@ def sync(agent: Agent, thread: Thread, turn: Turn[str]) -> None:
         handle(event)
     for record in agent.list(archived=True):
         print(record["id"], record["nope"])  # wrong
+    for found in agent.search("parser", cwd="/work"):
+        print(found["snippet"], found["thread"]["id"], found["turn"])  # wrong
     running = thread.running()
     print(running.id)  # wrong
 

@@ -94,7 +94,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
 /// Returns the page around the table.
 pub(crate) fn page(report: &Report, machine: &str, command: &str) -> String {
     let mut page = format!(
-        "# Benchmarks of the gateway\n\n\
+        "# Gateway benchmarks\n\n\
          All contestants are measured in rotation, in several rounds of one run; the figures are medians over the \
          turns. *agentd* is the gateway with keys, limits of every dimension and hard spend \
          limits; *limits off* is the same with `[limits] url = \"off:\"`; *direct* is the \

@@ -6,7 +6,7 @@ use super::outcome::{Check, Outcome};
 
 /// The beginning of the page about the official clients.
 pub(crate) const CLIENTS: &str = "\
-# Official clients of the gateway
+# Official API clients
 
 The official clients of this API work with the gateway unchanged: they need only its address and a
 key. `cargo xtask interop` verifies this. It installs the clients below the target folder, in the
@@ -14,6 +14,15 @@ versions that `crates/gateway/tests/clients` pins, and runs one script for each 
 `agentd gateway` with the offline model as its upstream. The Python client validates every response
 against the documented shape, with a few exceptions that its script explains. Retries are counted
 both by the client and in the gateway's metrics.
+
+Clients of other APIs reach [any model server](gateway-backends.md#wires) with these settings:
+
+| client | setting |
+|---|---|
+| `anthropic`, `@anthropic-ai/sdk` | `base_url` is the gateway's address without `/v1`; the key as `api_key` |
+| Claude Code | `ANTHROPIC_BASE_URL` is the address without `/v1`, `ANTHROPIC_AUTH_TOKEN` the key, `ANTHROPIC_MODEL` a model of the gateway |
+| `google-genai`, `@google/genai` | `http_options.base_url` is the address, without a version; the key as `api_key` |
+| Gemini CLI | `GOOGLE_GEMINI_BASE_URL` is the address, `GEMINI_API_KEY` the key |
 
 ```sh
 cargo xtask interop             # needs python3 with venv and pip, node, npm, and a network the first time
@@ -23,7 +32,7 @@ cargo xtask interop --write     # writes this page
 
 /// The beginning of the page about the frameworks.
 pub(crate) const FRAMEWORKS: &str = "\
-# Frameworks on the gateway
+# Frameworks
 
 Frameworks that speak to the hosted API, as they come from their registries, work with the gateway: they need only its
 address and a key. `cargo xtask interop frameworks` verifies this, in the versions that

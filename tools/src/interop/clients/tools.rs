@@ -31,6 +31,13 @@ pub(crate) const GATEWAY: Kit = Kit {
 };
 /// The same clients, whose streams are read.
 pub(crate) const STREAMS: Kit = Kit { scripts: "crates/model-server/tests/clients", ..GATEWAY };
+/// The official clients of Messages, Chat Completions and Gemini; Python alone.
+pub(crate) const MODEL_WIRES: Kit = Kit {
+    scripts: "crates/model-server/tests/wire-clients",
+    versions: "crates/model-server/tests/wire-clients",
+    folder: "wire-clients",
+    alone: false,
+};
 /// Frameworks that speak to the hosted API, and the inspector of MCP.
 pub(crate) const FRAMEWORKS: Kit = Kit {
     scripts: "crates/gateway/tests/frameworks",

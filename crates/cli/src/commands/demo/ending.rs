@@ -19,7 +19,7 @@ pub(super) fn lines(thread: &str, folder: &Path, not_started: Option<&str>) -> V
         }
         lines.push(String::new());
     }
-    lines.push("A client of your own: start `agentd app-server` and paste these lines.".to_owned());
+    lines.push("For your own client, start `agentd app-server` and paste these lines.".to_owned());
     lines.push(String::new());
     lines.extend(messages(thread, folder).iter().map(Value::to_string));
     lines.push(String::new());
@@ -69,7 +69,7 @@ mod tests {
             assert_eq!(messages.len(), 4);
             assert_eq!(messages[2]["params"]["cwd"], "/w \"x\"");
         };
-        check(None, &["A client of your own"]);
+        check(None, &["For your own client"]);
         check(Some("program `ls` was not found\n"), &["was not run: program `ls`"]);
         check(Some("the sandbox is not available: no Landlock"), &["was not run", "no Landlock"]);
     }

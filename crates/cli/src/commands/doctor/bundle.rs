@@ -75,8 +75,8 @@ pub(super) fn offer(
     let packed = pack(entries, now.as_second()).context("the bundle cannot be packed")?;
     write(&path, &packed)?;
     print(format_args!(
-        "\nWritten to {} ({} bytes), which goes nowhere by itself. No filter finds every secret: look \
-         at it before you send it.",
+        "\nWritten to {} ({} bytes); it is not sent anywhere. No filter finds every secret: check \
+         the file before you send it.",
         path.display(),
         packed.len()
     ))?;

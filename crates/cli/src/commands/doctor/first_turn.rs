@@ -27,7 +27,7 @@ pub(super) async fn examine(page: &mut Page, environment: &Environment, config: 
         Ok(check) => obstacles.extend(provider_rows(page, check)),
         Err(error) => {
             page.bad("model", format_args!("{error}"));
-            page.next("Mend the file, or remove `model_catalog_json` from the configuration.");
+            page.next("Correct the file, or remove `model_catalog_json` from the configuration.");
             obstacles.push("the catalog of models cannot be read".to_owned());
         }
     }
@@ -36,7 +36,7 @@ pub(super) async fn examine(page: &mut Page, environment: &Environment, config: 
     let turn = server::first_turn(&options, config);
     for problem in &turn.problems {
         page.bad("instructions", format_args!("{problem}"));
-        page.next("Mend or remove the file: the model works without it.");
+        page.next("Correct or remove the file: the model works without it.");
     }
     match (obstacles.as_slice(), &provider) {
         ([], Ok(provider)) => would_do(page, provider, &turn, config, &options),
@@ -59,7 +59,7 @@ fn provider_rows(page: &mut Page, check: &ProviderCheck) -> Option<String> {
     let key = match key {
         Ok(source) => source,
         Err(why) => {
-            page.good("provider", format_args!("`{id}` at {address}; not asked without a key"));
+            page.good("provider", format_args!("`{id}` at {address}; not contacted without a key"));
             page.bad("key", format_args!("there is none for `{id}`"));
             page.next(&format!("{}.", upper_first(why).trim_end_matches('.')));
             return Some(format!("there is no key for the provider `{id}`"));
@@ -170,7 +170,7 @@ fn server_rows(page: &mut Page, servers: &[McpServerCheck]) -> Vec<String> {
                 page.bad("MCP", format_args!("{shown}: {why}"));
                 page.next(&format!(
                     "`agentd mcp get {shown}` shows its entry, `agentd mcp login {shown}` logs in; \
-                     `mcp_servers.{shown}.enabled = false` does without it."
+                     `mcp_servers.{shown}.enabled = false` disables it."
                 ));
                 if *is_required {
                     obstacles.push(format!("the required MCP server `{shown}` does not start"));
@@ -200,7 +200,7 @@ fn git(page: &mut Page, environment: &Environment) {
             );
             page.good("git", format_args!("{program}; {cwd} is in a repository, {branch}"));
         }
-        None => page.good("git", format_args!("{program}; {cwd} is in no repository")),
+        None => page.good("git", format_args!("{program}; {cwd} is not in a repository")),
     }
 }
 
@@ -234,8 +234,8 @@ fn would_do(
     };
     page.next(&format!("sandbox: {sandbox}; asks for approval: {asks}"));
     let trust = match config.trusted {
-        true => "the folder is trusted: its settings, rules, hooks and skills count",
-        false => "the folder is not trusted: its settings, rules, hooks and skills do not count",
+        true => "the folder is trusted: its settings, rules, hooks and skills apply",
+        false => "the folder is not trusted: its settings, rules, hooks and skills do not apply",
     };
     page.next(trust);
     let instructions: Vec<String> =

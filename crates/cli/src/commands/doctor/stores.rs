@@ -77,7 +77,7 @@ fn kind(metadata: &Metadata) -> String {
     if file_type.is_file() {
         return format!("{} bytes", metadata.len());
     }
-    if file_type.is_symlink() { "a symbolic link" } else { "no regular file" }.to_owned()
+    if file_type.is_symlink() { "a symbolic link" } else { "not a regular file" }.to_owned()
 }
 
 /// Adds what is below a folder. Follows no links.

@@ -30,8 +30,7 @@ pub(super) fn declined(thread: &ThreadStartResponse) -> String {
              rule"
         }
         SandboxPolicy::DangerFullAccess {} | SandboxPolicy::ExternalSandbox { .. } => {
-            "The sandbox allows everything: see the command rules and the requirements for what \
-             forbids it"
+            "The sandbox allows everything: check the command rules and the requirements"
         }
     };
     format!(

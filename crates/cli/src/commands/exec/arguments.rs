@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
-use protocol::{Dialect, ReviewTarget, SandboxMode, ThreadSource};
+use protocol::{Dialect, ReviewTarget, SandboxMode, ThreadSource, ThreadWorktreeParams};
 
 use super::review_output::ReviewOutput;
 
@@ -26,10 +26,10 @@ pub(crate) struct Arguments {
     /// The provider to use: `default`, `offline`, or one of config.toml
     #[arg(long, value_name = "ID", global = true)]
     pub(super) model_provider: Option<String>,
-    /// Use the local model server that `oss_provider` names, else the one that is running
+    /// Use the local model server in `oss_provider`, or else the one that is running
     #[arg(long, conflicts_with = "model_provider", global = true)]
     pub(super) oss: bool,
-    /// The access of commands
+    /// The sandbox mode of commands
     #[arg(short, long, value_name = "MODE", global = true)]
     pub(super) sandbox: Option<Sandbox>,
     /// Let commands also write in this folder, with the sandbox `workspace-write`; may be repeated
@@ -38,10 +38,21 @@ pub(crate) struct Arguments {
     /// Do not store the thread
     #[arg(long, conflicts_with = "resume", global = true)]
     pub(super) ephemeral: bool,
+    /// Work in a new git worktree, on a branch of this name; without NAME, the first words of the prompt
+    /// name it
+    #[arg(
+        long,
+        value_name = "NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        global = true
+    )]
+    pub(super) worktree: Option<String>,
     /// Continue a stored thread; the same as `exec resume THREAD_ID`
     #[arg(long, value_name = "THREAD_ID", global = true)]
     resume: Option<String>,
-    /// For whom a new thread is started: `user`, `subagent`, `memory_consolidation`, or a name of your
+    /// The source of a new thread: `user`, `subagent`, `memory_consolidation`, or your own
     /// own
     #[arg(long, value_name = "SOURCE", global = true)]
     thread_source: Option<String>,
@@ -61,7 +72,7 @@ pub(crate) struct Arguments {
     /// variables and configuration keys apply
     #[arg(long, conflicts_with = "json", global = true)]
     pub(super) experimental_json: bool,
-    /// With `--experimental-json`: also work outside of a git repository. Without, any folder will do
+    /// With `--experimental-json`: also work outside a git repository. Otherwise any folder is accepted
     #[arg(long, global = true)]
     skip_git_repo_check: bool,
     #[command(subcommand)]
@@ -102,7 +113,7 @@ struct ResumeArguments {
     thread_id: Option<String>,
     /// The prompt; with `-` or without one, it is read from standard input
     prompt: Option<String>,
-    /// Continue the thread of this folder that was used last
+    /// Continue the latest thread of this folder
     #[arg(long)]
     last: bool,
 }
@@ -126,7 +137,7 @@ struct ReviewArguments {
     title: Option<String>,
 }
 
-/// The access of commands.
+/// The sandbox mode of commands.
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum Sandbox {
     /// Read files
@@ -206,7 +217,7 @@ impl Arguments {
     pub(super) fn thread(&self) -> anyhow::Result<Thread<'_>> {
         let thread = match (&self.action, self.resume.as_deref()) {
             (Some(Action::Resume(_)), Some(_)) => {
-                bail!("`resume` and `--resume` name a thread each: give one")
+                bail!("both `resume` and `--resume` name a thread: use one of them")
             }
             (Some(Action::Resume(ResumeArguments { last: true, .. })), None) => Thread::Last,
             (Some(Action::Resume(resume)), None) => {
@@ -216,7 +227,10 @@ impl Arguments {
             (_, None) => Thread::New,
         };
         if self.ephemeral && thread != Thread::New {
-            bail!("--ephemeral: the thread that is continued is stored already");
+            bail!("--ephemeral: the continued thread is already stored");
+        }
+        if self.worktree.is_some() && thread != Thread::New {
+            bail!("--worktree: the thread that is continued has its folder already");
         }
         Ok(thread)
     }
@@ -231,7 +245,7 @@ impl Arguments {
             None => return Ok(Task::Turn(before)),
             Some(Action::Review(review)) => {
                 if before.is_some() {
-                    bail!("`review` has no prompt before it: write the instructions after it");
+                    bail!("write the instructions of `review` after it, not before it");
                 }
                 if let (Some(_), _) | (_, false) = (&self.output_schema, self.images.is_empty()) {
                     bail!("`review` takes neither --output-schema nor --image");
@@ -248,9 +262,16 @@ impl Arguments {
             Some(Action::Resume(resume)) => resume.prompt.as_deref(),
         };
         if before.is_some() && inside.is_some() {
-            bail!("there are two prompts, before and after `resume`: give one");
+            bail!("there are two prompts, before and after `resume`: use one of them");
         }
         Ok(Task::Turn(inside.or(before)))
+    }
+
+    /// The worktree of a new thread.
+    pub(super) fn worktree(&self) -> Option<ThreadWorktreeParams> {
+        let name = self.worktree.as_deref()?;
+        let prompt = self.prompt.as_deref().filter(|prompt| *prompt != "-");
+        Some(ThreadWorktreeParams::named(Some(name), prompt))
     }
 
     /// For whom the thread is started.

@@ -26,7 +26,8 @@ pub(super) fn check_repository(cwd: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "Not inside a trusted directory: {} is in no git repository. Run in one, or give --skip-git-repo-check",
+        "Not inside a trusted directory: {} is not in a git repository. Run in one, or use \
+         --skip-git-repo-check",
         cwd.display()
     )
 }
@@ -50,7 +51,7 @@ impl Input {
     /// Reads everything that the arguments name; relative paths start from `cwd`.
     ///
     /// # Errors
-    /// Files that cannot be read, a schema that is no JSON object, a file that is no image, an empty
+    /// Files that cannot be read, a schema that is no JSON object, a file that is not an image, an empty
     /// prompt.
     pub(super) fn read(
         arguments: &Arguments,

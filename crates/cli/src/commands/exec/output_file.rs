@@ -54,7 +54,7 @@ impl OutputFile {
         let ends_as_folder = path.as_os_str().as_encoded_bytes().ends_with(b"/");
         let (Some(folder), Some(name), false) = (path.parent(), path.file_name(), ends_as_folder)
         else {
-            bail!("{shown} is no name of a file");
+            bail!("{shown} is not a file name");
         };
         let folder = folder.canonicalize().with_context(|| {
             format!("cannot write {shown}: cannot use the folder {}", folder.display())
@@ -74,7 +74,7 @@ impl OutputFile {
         let failed = || format!("cannot write {}", path.display());
         // The turn may have put a link in the folder's place.
         if self.folder.canonicalize().with_context(failed)? != self.folder {
-            bail!("{}: its folder leads elsewhere since the turn began", failed());
+            bail!("{}: its folder was replaced during the turn", failed());
         }
         let mut file = self.temporary()?;
         file.write_all(text.as_bytes()).with_context(failed)?;
@@ -144,8 +144,8 @@ mod tests {
             ("dangling", "No such file"),
             ("none/x", "cannot use the folder"),
             ("file/x", "Not a directory"),
-            ("new/", "is no name of a file"),
-            ("none/..", "is no name of a file"),
+            ("new/", "is not a file name"),
+            ("none/..", "is not a file name"),
         ] {
             let error = OutputFile::check(cwd, Path::new(named)).unwrap_err();
             let error = format!("{error:#}");
@@ -193,7 +193,7 @@ mod tests {
         fs::remove_dir(cwd.join("out")).unwrap();
         symlink("elsewhere", cwd.join("out")).unwrap();
         let error = output.write("text").unwrap_err().to_string();
-        assert!(error.contains("leads elsewhere"), "{error}");
+        assert!(error.contains("was replaced during the turn"), "{error}");
         assert!(names(&cwd.join("elsewhere")).is_empty());
     }
 }

@@ -13,10 +13,10 @@ pub(super) struct Arguments {
     /// The configuration of the gateway; without one, the store in the agent's home
     #[arg(id = "overrides", long = "config", value_name = "FILE")]
     pub(super) config: Option<String>,
-    /// The project, of the default organization; it is created if there is none of this name
+    /// The project, in the default organization; created if it does not exist
     #[arg(long, value_name = "NAME", default_value = "Default project")]
     project: String,
-    /// A name for the key, for lists
+    /// The key's name in lists
     #[arg(long, value_name = "NAME", default_value = "Key of the command line")]
     name: String,
 }
@@ -35,9 +35,11 @@ pub(super) async fn run(arguments: &Arguments, source: &Source) -> anyhow::Resul
         }
     };
     let key = gateway::create_key(&settings, &machine(), project, name).await?;
-    let key =
-        key.context("the default organization was deleted: make keys with the administration API")?;
-    eprint(format_args!("A key of the project `{project}`, shown only now:"));
+    let key = key.context(
+        "the default organization was deleted: create keys with the administration \
+            API",
+    )?;
+    eprint(format_args!("A key of the project `{project}`, shown only once:"));
     print(format_args!("{key}"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     for name in [CONFIG, TOKEN] {
         if at.join(name).symlink_metadata().is_ok() {
             let message = format!(
-                "{} is there already: name another folder, or remove it",
+                "{} already exists: name another folder, or remove it",
                 folder.join(name).display()
             );
             return Err(Invalid::new(message).into());
@@ -56,10 +56,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         "Wrote {config} and {token}, the token of the administrator. Next:\n\n  \
          agentd gateway --config {config} --check\n  \
          agentd gateway --config {config}\n\n\
-         While it runs, make a key for a project, and send a request:\n\n  \
+         While it runs, create a key for a project, and send a request:\n\n  \
          KEY=$(agentd gateway create-key --config {config} --project bots)\n  \
          curl http://{listen}/v1/models -H \"Authorization: Bearer $KEY\"\n\n\
-         The dashboard is at http://{listen}/dashboard: any user name, and the token as the password."
+         The dashboard is at http://{listen}/dashboard: sign in with the token."
     ))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -113,7 +113,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
     match written {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            bail!("{} is there already", path.display())
+            bail!("{} already exists", path.display())
         }
         written => written.with_context(|| path.display().to_string()),
     }

@@ -23,9 +23,9 @@ pub(super) enum Command {
         #[arg(long, value_name = "FOLDER")]
         sparse: Vec<String>,
     },
-    /// Remove a marketplace; plugins that were installed from it stay
+    /// Remove a marketplace; plugins installed from it stay
     Remove { name: String },
-    /// Fetch what marketplaces have now; installed plugins stay as they are
+    /// Fetch the current marketplaces; installed plugins stay unchanged
     Upgrade {
         /// Only this marketplace
         name: Option<String>,
@@ -45,7 +45,7 @@ pub(super) async fn run(command: Command, server: &mut LocalServer) -> anyhow::R
             let params = MarketplaceAddParams { source, ref_name: reference, sparse_paths };
             let added = server.call::<protocol::MarketplaceAdd>(&params, &mut Quiet).await?;
             let name = visible::line(&added.marketplace_name);
-            let what = if added.already_added { "was there already" } else { "is added" };
+            let what = if added.already_added { "was already added" } else { "was added" };
             print(format_args!("{name} {what}: {}", added.installed_root))?;
             print_errors(&listed(server).await?, Some(Path::new(&added.installed_root)));
         }

@@ -50,8 +50,8 @@ pub(super) async fn delete(
 ) -> anyhow::Result<()> {
     let threads = &arguments.which.threads;
     let question = match threads.len() {
-        1 => "Delete the thread for good?".to_owned(),
-        count => format!("Delete {count} threads for good?"),
+        1 => "Delete the thread permanently?".to_owned(),
+        count => format!("Delete {count} threads permanently?"),
     };
     if !arguments.yes && !is_confirmed(&question, "add `--yes` to delete")? {
         return Ok(());

@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     /// Only threads of the working folder
     #[arg(long)]
     here: bool,
-    /// Archived threads in place of the others
+    /// Only archived threads
     #[arg(long)]
     archived: bool,
     /// Maximum number of threads

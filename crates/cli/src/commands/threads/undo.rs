@@ -20,10 +20,10 @@ pub(super) struct Arguments {
     /// Undo without asking
     #[arg(long)]
     yes: bool,
-    /// Also restore files that something else has changed since; these changes are lost
+    /// Also restore files with other changes since; these changes are lost
     #[arg(long)]
     overwrite: bool,
-    /// Print what changes as JSON; changes only with `--yes`
+    /// Print the changes as JSON; undoes them only with `--yes`
     #[arg(long)]
     json: bool,
 }
@@ -40,13 +40,13 @@ pub(super) async fn undo(server: &mut LocalServer, arguments: &Arguments) -> any
         overwrite_changes: false,
     };
     let answer = server.call::<protocol::ThreadRollback>(&preview, &mut Quiet).await?;
-    let files = answer.files.context("the server did not answer what happens to files")?;
+    let files = answer.files.context("the server did not report the effect on files")?;
     match arguments.json {
         true => print(format_args!("{:#}", json!(files)))?,
         false => show(&files)?,
     }
     if !files.conflicts.is_empty() && !arguments.overwrite {
-        bail!("files were changed by something else, too; add `--overwrite` to lose these changes");
+        bail!("files have other changes, too; add `--overwrite` to discard those changes");
     }
     let is_wanted = match (arguments.yes, arguments.dry_run || arguments.json) {
         (true, _) => true,
@@ -72,7 +72,7 @@ fn show(files: &RestoredFiles) -> anyhow::Result<()> {
     print(format_args!("{}", visible::text(files.diff.trim_end())))?;
     if files.diff_truncated {
         eprint(format_args!(
-            "agentd: the diff is too long to be shown whole; {} files and folders change",
+            "agentd: the diff is too long to show in full; {} files and folders change",
             files.restored.len()
         ));
     }

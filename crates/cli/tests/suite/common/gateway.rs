@@ -31,7 +31,7 @@ impl Gateway {
         let mut key = None;
         let address = loop {
             let line = running.line_with("");
-            if let Some((_, text)) = line.split_once("shown only now: ") {
+            if let Some((_, text)) = line.split_once("shown only once: ") {
                 key = Some(text.to_owned());
             }
             if let Some(address) = line.strip_prefix("listening on http://") {

@@ -139,7 +139,7 @@ mod tests {
     fn messages_start_at_their_reason() {
         let message = "Invalid value for `name`: expected a text.";
         assert_eq!(plain(message, "name"), "Expected a text.");
-        assert_eq!(plain("There is no key.", ""), "There is no key.");
+        assert_eq!(plain("There is not a key.", ""), "There is not a key.");
         assert_eq!(plain("", "name"), "");
     }
 }

@@ -207,5 +207,5 @@ impl Node {
 }
 
 pub(crate) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+    value.as_str().unwrap_or_else(|| panic!("{value} is not text")).to_owned()
 }

@@ -199,7 +199,7 @@ async fn reads_are_repeated_and_so_is_whatever_was_not_sent() {
     let two = two("").await;
     two.a.script([Script::json(&json!({})).before(Step::Cut)]);
     let list = two.gateway.get(&two.tenant, "/v1/vector_stores").await;
-    // The answer of `b` is no list.
+    // The answer of `b` is not a list.
     assert_eq!((list.status.as_u16(), two.counts()), (502, (1, 1)));
     two.a.kill();
     let form = "--b\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nx\r\n--b--\r\n";

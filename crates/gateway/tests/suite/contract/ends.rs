@@ -235,7 +235,7 @@ async fn texts_of_any_type_are_counted() {
     }
 }
 
-/// Output that is no text is charged its maximum where no usage is reported.
+/// Output that is not text is charged its maximum where no usage is reported.
 #[tokio::test]
 async fn output_that_is_no_text_is_charged_its_maximum() {
     let (gateway, upstream, tenant) = limited().await;

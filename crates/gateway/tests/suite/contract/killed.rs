@@ -79,7 +79,7 @@ async fn a_journal_that_cannot_be_read_ends_the_start() {
     std::fs::write(&path, "something else".repeat(1000)).unwrap();
     let error = TestGateway::try_open_in(&folder, &config(&upstream, BIG)).await;
     let text = error.err().expect("it is no journal").to_string();
-    for part in ["gateway.open-0", "it is no journal of open requests", "move it away"] {
+    for part in ["gateway.open-0", "it is not a journal of open requests", "move it away"] {
         assert!(text.contains(part) && !text.contains('\n'), "{text}");
     }
     std::fs::remove_file(&path).unwrap();

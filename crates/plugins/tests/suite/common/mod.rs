@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use plugins::{Added, Error, Git, Home, Marketplace, MarketplaceSource, Upgrade};
-use sandbox::{Config, Layer, Sandbox, THIS_PROGRAM};
+use sandbox::{Config, Layer, LimitsBy, Sandbox, THIS_PROGRAM};
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -17,6 +17,7 @@ pub(crate) fn home(root: &Path, more: &[(&str, String)]) -> Home {
         layer: Layer::Auto,
         descriptors: None,
         kept: vec![root.to_owned()],
+        limits_by: LimitsBy::Auto,
     });
     let mut environment: Vec<(OsString, OsString)> = vec![("PATH".into(), PATH.into())];
     environment.extend(more.iter().map(|(name, value)| (name.into(), value.into())));

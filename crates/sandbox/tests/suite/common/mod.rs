@@ -6,23 +6,34 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use policy::{Access, ReadAccess, RootedPolicy, SandboxPolicy};
-use sandbox::{Config, Exit, Layer, OutputBuffer, Outputs, Sandbox, Spawn, Stdin, THIS_PROGRAM};
+use sandbox::{
+    Config, Exit, Layer, Limits, LimitsBy, OutputBuffer, Outputs, Sandbox, Spawn, Stdin,
+    THIS_PROGRAM,
+};
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 pub(crate) fn sandbox(layer: Layer) -> Sandbox {
+    limited_sandbox(layer, LimitsBy::Auto)
+}
+
+pub(crate) fn limited_sandbox(layer: Layer, limits_by: LimitsBy) -> Sandbox {
     Sandbox::new(Config {
         supervisor: THIS_PROGRAM.into(),
         layer,
         descriptors: None,
         kept: Vec::new(),
+        limits_by,
     })
 }
 
-/// The layers to test. Namespaces must work on the test machine, unless the environment says
-/// otherwise.
+/// The layers to test. Namespaces and Landlock must work on the test machine, unless the environment
+/// says otherwise.
 pub(crate) fn layers() -> Vec<Layer> {
-    let mut layers = vec![Layer::Landlock];
+    let mut layers = Vec::new();
+    if std::env::var_os("AGENTD_TEST_NO_LANDLOCK").is_none() {
+        layers.push(Layer::Landlock);
+    }
     if std::env::var_os("AGENTD_TEST_NO_NAMESPACES").is_none() {
         layers.push(Layer::Namespaces);
     }
@@ -46,6 +57,7 @@ pub(crate) fn command(argv: &[&str], policy: RootedPolicy) -> Spawn {
         stdin: Stdin::Null,
         outputs: Outputs::Separate,
         egress: None,
+        limits: Limits::default(),
     }
 }
 

@@ -27,7 +27,8 @@ const MAX_TEXT: usize = 64 * 1024;
 /// `-32602` naming the tool and what is wrong with it.
 pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Arc<[DynamicTool]>, Error> {
     if specs.len() > MAX_TOOLS {
-        let message = format!("`dynamicTools`: {} tools, {MAX_TOOLS} at most", specs.len());
+        let message =
+            format!("`dynamicTools` has {} tools; at most {MAX_TOOLS} are allowed", specs.len());
         return Err(Error::invalid_params(message));
     }
     let mut names = BTreeSet::new();

@@ -61,7 +61,7 @@ async fn sparse_paths_need_not_name_the_list() {
     let source = format!("file://{}", empty.display());
     let add = json!({ "source": source, "sparsePaths": ["tidy"] });
     let error = peer.refused("marketplace/add", add).await;
-    assert!(error.message.starts_with(&format!("{source} is no marketplace")), "{error:?}");
+    assert!(error.message.starts_with(&format!("{source} is not a marketplace")), "{error:?}");
     assert!(!error.message.contains(".staging"), "{error:?}");
 }
 

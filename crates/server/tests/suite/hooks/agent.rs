@@ -56,7 +56,7 @@ async fn an_agent_reads_files_before_its_verdict() {
         "all of it",
         "notes.txt:2:NOTYET",
         "there is no tool `exec_command`",
-        "it failed: it is no file",
+        "it failed: it is not a readable file",
     ];
     assert_eq!(outputs.len(), expected.len(), "{outputs:?}");
     for (output, expected) in outputs.iter().zip(expected) {

@@ -174,7 +174,7 @@ async fn broken_skills_and_what_skills_need_are_shown() {
     assert_eq!(plugin["skills"].as_array().map(Vec::len), Some(1), "{plugin}");
     let actions = plugin["actions"].to_string();
     for part in [
-        "a skill has a fault: ${AGENT_PLUGIN_ROOT}/skills/bad/SKILL.md: ",
+        "a skill has an error: ${AGENT_PLUGIN_ROOT}/skills/bad/SKILL.md: ",
         "`tidy:sweep` asks you for the environment variable `BROOM_TOKEN`",
         "the key of the broom",
         "needs the MCP server `dustpan`, which runs: dustpan --serve",
@@ -187,6 +187,6 @@ async fn broken_skills_and_what_skills_need_are_shown() {
     install(&mut peer).await;
     fs::remove_file(bench.plugin_file("skills/bad/SKILL.md")).unwrap();
     let changes = shown(&mut peer).await["changes"].to_string();
-    assert!(changes.contains("no longer: a skill has a fault"), "{changes}");
+    assert!(changes.contains("no longer: a skill has an error"), "{changes}");
     assert!(!changes.contains("BROOM_TOKEN"), "{changes}");
 }

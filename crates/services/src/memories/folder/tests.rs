@@ -85,9 +85,9 @@ fn hostile_files_are_refused_and_not_changed() {
         (
             "a link to a folder",
             |home| std::os::unix::fs::symlink("/tmp", home.join(FOLDER)).unwrap(),
-            "is no folder",
+            "is not a folder",
         ),
-        ("a file", |home| std::fs::write(home.join(FOLDER), "x").unwrap(), "is no folder"),
+        ("a file", |home| std::fs::write(home.join(FOLDER), "x").unwrap(), "is not a folder"),
         (
             "a socket",
             |home| {

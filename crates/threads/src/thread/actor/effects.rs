@@ -298,7 +298,7 @@ impl Actor {
         // failure that it is, and stored as soon as the store works again.
         let stored = self.journal.store(&steps).await;
         if let Some(taken) = self.journal.taken() {
-            self.queue.remove(&taken);
+            self.queue.take(&taken);
         }
         if let Err(error) = &stored {
             tracing::warn!(

@@ -48,6 +48,7 @@ impl Actor {
             self.reconfigure(adapted, steps);
             self.offer_server_tools(steps).await;
             self.offer_skills(steps).await?;
+            self.tell_sandbox_limits(steps).await;
             self.follow_hooks(steps).await?;
         }
         let reviewer = overrides.reviewer.unwrap_or(self.machine.settings().reviewer);
@@ -114,6 +115,15 @@ impl Actor {
             append_steps(self.machine.step(MachineInput::Skills { catalog }), steps);
         }
         Ok(())
+    }
+
+    /// The model learns what the sandbox cannot do here, when it is introduced to the thread.
+    async fn tell_sandbox_limits(&mut self, steps: &mut Vec<Step>) {
+        let Some(limits) = self.commands.sandbox_limits().await else { return };
+        append_steps(
+            self.machine.step(MachineInput::SandboxLimits { limits: Some(limits) }),
+            steps,
+        );
     }
 
     pub(super) fn reconfigure(&mut self, changed: Option<Reconfigured>, steps: &mut Vec<Step>) {

@@ -7,8 +7,8 @@
 //! that cannot start.
 
 use protocol::{
-    QueuedSubmission, ThreadQueueChangedNotification, ThreadQueuePause, ThreadQueuePauseReason,
-    UserInput,
+    QueuedSubmission, ThreadQueueChanged, ThreadQueueChangedNotification, ThreadQueuePause,
+    ThreadQueuePauseReason, UserInput,
 };
 use session::{Effect, Overrides, Refusal};
 
@@ -19,7 +19,7 @@ use crate::thread::step::{Step, append_steps};
 use services::allowed::MachineInput;
 use services::budget::TurnBudget;
 use services::error::Error;
-use services::peer::Gate;
+use services::peer::{Gate, Peer};
 use services::thread_port::{Command, QueueRequest, QueueView, QueuedStart, stored_message};
 use store::QueueWrite;
 
@@ -52,6 +52,16 @@ fn show_queue(actor: &mut Actor) {
         let thread_id = actor.journal.id().to_string();
         let params = ThreadQueueChangedNotification { thread_id, length, pause };
         actor.broadcast.show_queue(&params);
+    }
+}
+
+/// Sends a client that has just subscribed the state of the queue, if anything waits in it.
+pub(super) fn show_queue_to(actor: &Actor, peer: &Peer) {
+    if !actor.queue.is_empty() {
+        let length = u32::try_from(actor.queue.messages().len()).unwrap_or(u32::MAX);
+        let (thread_id, pause) = (actor.journal.id().to_string(), shown_pause(actor));
+        let params = ThreadQueueChangedNotification { thread_id, length, pause };
+        peer.notify::<ThreadQueueChanged>(&params);
     }
 }
 
@@ -96,11 +106,11 @@ async fn queue_message(
     input: Vec<UserInput>,
     client_id: String,
 ) -> Result<QueuedSubmission, Error> {
-    if let Some(known) = actor.queue.sent_before(&client_id, &input) {
-        return Ok(known.clone());
-    }
     let id = actor.journal.new_id();
     let message = QueuedSubmission { id, input, client_user_message_id: client_id };
+    if let Some(known) = actor.queue.sent_before(&message) {
+        return Ok(known);
+    }
     actor.queue.check_room(actor.journal.id(), &message)?;
     let is_first = actor.queue.is_empty();
     actor.journal.change_queue(QueueWrite::Add(stored_message(&message)), is_first).await?;

@@ -278,6 +278,7 @@ impl Actor {
         self.questions.send_open(&peer);
         if !is_replayed {
             self.broadcast.show_latest(&peer);
+            queued::show_queue_to(self, &peer);
             let thread = self.journal.id();
             for review in self.machine.open_reviews() {
                 let params = auto_review::started(thread.to_string(), review);

@@ -82,6 +82,10 @@ impl Meter {
                 let provider = self.provider.clone();
                 Some(ModelEvent::Notice(ModelNotice::Contradiction { provider, what }))
             }
+            Event::LeftOut(what) => {
+                let (provider, what) = (self.provider.clone(), what.into());
+                Some(ModelEvent::Notice(ModelNotice::LeftOut { provider, what }))
+            }
             Event::Completed { usage, service_tier } => {
                 let usage = self.used(&usage, service_tier);
                 Some(ModelEvent::Completed { usage })

@@ -10,11 +10,11 @@ fn a_message_that_is_typed_into_a_question_answers_nothing() {
         assert_eq!(ask.key(c(key), 5_000 + 200 * at as u64), None, "{key}");
     }
     assert_eq!(ask.key(ENTER, 7_000), None);
-    assert!(ask.view(80, 24).text().contains("goes into your message"));
+    assert!(ask.view(80, 24).text().contains("typing your message"));
     // Also after a pause, it goes on with the message.
     assert_eq!(alone(&mut ask, c('n'), 9_500), None);
     assert_eq!(ask.key(ENTER, 12_000), None);
-    assert!(ask.view(80, 24).text().contains("goes into your message"));
+    assert!(ask.view(80, 24).text().contains("typing your message"));
     assert_eq!(ask.key(DOWN, 13_000), None);
     assert_eq!(reply(alone(&mut ask, c('n'), 14_000)), json!({ "decision": "decline" }));
     assert_eq!(ask.take_words(), "/goal yan");
@@ -173,10 +173,10 @@ fn a_tool_of_a_server_is_asked_about_like_a_command() {
 Call the tool create of tickets?
 Allow the agent to call the tool \"create\" of the MCP server \"tickets\"?
   Arguments: {}
-› 1. Yes, this once (y)
+› 1. Yes, once (y)
   2. Yes, for this session (a)
-     Until the session ends, this tool will not be asked about.
-  3. No, go on without it (n, Esc)
+     You will not be asked again about this tool in this session.
+  3. No, continue without it (n, Esc)
   4. No, and say what to do instead (s)
   5. No, and stop the turn (c, Ctrl+C)
 ";

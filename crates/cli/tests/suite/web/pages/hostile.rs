@@ -95,7 +95,7 @@ fn what_the_model_commands_and_files_say_is_text() {
     browser.wait_for("#pane-files", "broken.png cannot be shown as an image: 8 bytes.");
     back(&mut browser);
     open(&mut browser, "bytes.bin");
-    browser.wait_for("#pane-files .empty", "No text: 4 bytes.");
+    browser.wait_for("#pane-files .empty", "Not a text file: 4 bytes.");
     back(&mut browser);
     open(&mut browser, "link.svg");
     browser.wait_for("#pane-files .line", "onload=");

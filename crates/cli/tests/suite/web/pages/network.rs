@@ -139,6 +139,7 @@ fn tabs_of_one_browser_send_what_waits_once() {
     browser.click("#message");
     browser.type_text("Queued.");
     browser.press("Alt+Enter");
+    browser.wait_for("#queue .grow", "Queued.");
     // A tab that is duplicated begins with what the first one has stored.
     let (stored, address) = (
         browser.evaluate("JSON.stringify({...sessionStorage})"),

@@ -44,7 +44,7 @@ fn messages_go_into_a_running_turn_or_wait_for_its_end_and_a_process_outlives_it
     let site = Site::new(&json!([
         runs("echo begun; while :; do sleep 0.1; printf 'tick <b>\\033[31mred\\033[0m\\n'; done"),
         {"steps": [call("request_user_input", json!({"questions": [{
-            "id": "q", "header": "Go on", "question": "Go on?", "options": [
+            "id": "q", "header": "Resume", "question": "Go on?", "options": [
                 {"label": "Yes", "description": "Go on."}, {"label": "No", "description": "Stop."}],
         }]}))]},
         says("First."),
@@ -62,7 +62,7 @@ fn messages_go_into_a_running_turn_or_wait_for_its_end_and_a_process_outlives_it
     browser.click("#settings .primary");
     send(&mut browser, "Begin.");
     browser.wait_for(".commandExecution pre", "tick <b>red\n");
-    browser.wait_for(".request legend", "Go on");
+    browser.wait_for(".request legend", "Resume");
     // Into the turn; and into the queue, of which one message is edited and another removed.
     send(&mut browser, "Steered.");
     browser.wait("message.value === '' && !send.disabled");
@@ -72,13 +72,15 @@ fn messages_go_into_a_running_turn_or_wait_for_its_end_and_a_process_outlives_it
         browser.press("Alt+Enter");
         assert_eq!(focused(&mut browser), "message");
     }
+    browser.wait("queue.children.length === 4");
     assert_eq!(texts(&mut browser, "#queue .grow"), json!(["One.", "Two.", "Three.", "Four."]));
     browser.click("#queue [aria-label='Edit: Two.']");
-    assert_eq!(browser.evaluate("message.value"), "Two.");
+    browser.wait("message.value === 'Two.'");
     browser.evaluate("message.select()");
     browser.type_text("");
     browser.press("Enter");
     browser.click("#queue [aria-label='Remove: Three.']");
+    browser.wait("queue.children.length === 2");
     assert_eq!(texts(&mut browser, "#queue .grow"), json!(["One.", "Four."]));
     browser.evaluate("message.value = ''");
     answer(&mut browser, ".request label");
@@ -88,16 +90,17 @@ fn messages_go_into_a_running_turn_or_wait_for_its_end_and_a_process_outlives_it
     let said = texts(&mut browser, ".userMessage");
     assert_eq!(said, json!(["You: Begin.", "You: Steered.", "You: One.", "You: Four."]));
 
-    // An interruption gives back what waited. The process goes on.
+    // After an interruption the queue waits. The process goes on.
     browser.click("#message");
     browser.type_text("Left over.");
     browser.press("Alt+Enter");
-    browser.wait("!interrupt.hidden && !interrupt.disabled");
+    browser.wait("!interrupt.hidden && !interrupt.disabled && queue.children.length === 1");
     browser.click("#interrupt");
     browser.wait_for(".turn[data-status=interrupted]", "Interrupted.");
+    browser.wait_for("#queue-title", "The queue waits: the turn was interrupted.");
+    browser.click("#queue [aria-label='Edit: Left over.']");
     browser.wait("message.value === 'Left over.' && queue.children.length === 0");
     assert_eq!(focused(&mut browser), "message");
-    browser.click("#notice-close");
     browser.click("#panel-toggle");
     browser.click("#tab-processes");
     browser.wait_for("#pane-processes .hint", "in the background");
@@ -246,7 +249,7 @@ fn agents_are_looked_at_and_threads_are_found_renamed_and_archived() {
     browser.open(&site.url);
     start_thread(&mut browser, &site.env.work());
     send(&mut browser, "Begin.");
-    browser.wait_for("#other-requests li", "waits for an answer");
+    browser.wait_for("#other-requests li", "is waiting for an answer");
     browser.click("#panel-toggle");
     browser.click("#tab-agents");
     browser.wait_for("#pane-agents .hint", "working");
@@ -257,7 +260,7 @@ fn agents_are_looked_at_and_threads_are_found_renamed_and_archived() {
     // Without an answer, it is still asked beside the thread that has started it.
     browser.click("#back");
     browser.wait_for("#title", "Begin.");
-    browser.wait_for("#other-requests li", "waits for an answer");
+    browser.wait_for("#other-requests li", "is waiting for an answer");
     browser.click("#other-requests button");
     browser.wait_for(".request .subject", "touch by-agent");
     answer(&mut browser, ".request .primary");

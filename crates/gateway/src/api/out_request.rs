@@ -1,0 +1,258 @@
+//! A request to a model as a backend gets it: with the few edits that the contract requires, in the wire that the
+//! backend speaks.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+use wire::Wire;
+
+use super::request_body::RequestBody;
+use super::{Exchange, ResolvedModel};
+use crate::account::request_id;
+use crate::dispatch::Prepared;
+use crate::router::InPath;
+use crate::translation::{self, Source};
+use crate::upstream::{OutBody, for_other_wire, without_google};
+use gateway_body::{Edits, Kind};
+use gateway_policy::error::ApiError;
+use gateway_policy::settings::{Backend, Model, Upstream};
+
+/// A request, before it is written for a backend.
+pub(super) struct OutRequest<'a> {
+    pub(super) exchange: &'a Exchange,
+    pub(super) asked: &'a RequestBody,
+    pub(super) resolved: &'a ResolvedModel,
+    pub(super) body: &'a Bytes,
+    pub(super) named: Option<InPath<'a>>,
+    /// The client's, as far as they are forwarded.
+    pub(super) headers: &'a HeaderMap,
+}
+
+/// The changes that depend on the backend.
+#[derive(Clone, Copy, Default)]
+struct Changes {
+    /// Adds `prompt_cache_retention`.
+    retention: bool,
+    /// A translation follows, which does what servers of the same wire need.
+    is_translated: bool,
+}
+
+/// The wires in which a kind of request can be served.
+enum Needs {
+    /// Any: a model generates output.
+    Any(Wire),
+    /// This one alone.
+    Only(Wire),
+    /// One of those that have OpenAI's other interfaces.
+    OpenAi,
+}
+
+fn needs(kind: Kind) -> Needs {
+    match kind {
+        Kind::Responses => Needs::Any(Wire::Responses),
+        Kind::Chat => Needs::Any(Wire::Chat),
+        Kind::Messages => Needs::Any(Wire::Messages),
+        Kind::Gemini => Needs::Any(Wire::Gemini),
+        Kind::Compact | Kind::InputTokens => Needs::Only(Wire::Responses),
+        Kind::MessageTokens => Needs::Only(Wire::Messages),
+        Kind::GeminiTokens => Needs::Only(Wire::Gemini),
+        _ => Needs::OpenAi,
+    }
+}
+
+/// Returns whether a backend of the upstream serves this kind of request.
+pub(super) fn is_served(kind: Kind, upstream: &Upstream) -> bool {
+    upstream.backends.iter().any(|backend| serves(kind, backend))
+}
+
+fn serves(kind: Kind, backend: &Backend) -> bool {
+    match needs(kind) {
+        Needs::Any(_) => true,
+        Needs::Only(wire) => backend.wires.contains(wire),
+        Needs::OpenAi => backend.wires.is_openai(),
+    }
+}
+
+/// Returns whether a translation may mark a request's prompt for the cache, which Messages alone asks for.
+pub(super) fn may_mark_cache(kind: Kind, upstream: &Upstream) -> bool {
+    let Needs::Any(caller) = needs(kind) else { return false };
+    let is_marked = |backend: &Arc<Backend>| backend.wires.for_request(caller) == Wire::Messages;
+    caller != Wire::Messages && upstream.backends.iter().any(is_marked)
+}
+
+/// Checks that a request names no earlier response where no backend of the upstream keeps any.
+///
+/// # Errors
+/// 400 `unsupported_parameter`.
+pub(super) fn check_state(asked: &RequestBody, upstream: &Upstream) -> Result<(), ApiError> {
+    let keeps = |backend: &Arc<Backend>| backend.wires.contains(Wire::Responses);
+    if asked.kind() != Kind::Responses || upstream.backends.iter().any(keeps) {
+        return Ok(());
+    }
+    let Some(member) = asked.state_member() else { return Ok(()) };
+    let message = format!(
+        "This model's server keeps no responses, so `{member}` names nothing there. Send the earlier items in `input`."
+    );
+    Err(ApiError::bad_request("unsupported_parameter", message).param(member))
+}
+
+/// 400 `wire_not_supported`.
+pub(super) fn served_elsewhere(message: &'static str) -> ApiError {
+    ApiError::bad_request("wire_not_supported", message)
+}
+
+impl OutRequest<'_> {
+    /// Writes the request for a backend, with `prompt_cache_retention` or without it.
+    ///
+    /// # Errors
+    /// 400 or 413: the backend cannot serve it.
+    pub(super) fn write(&self, backend: &Backend, retention: bool) -> Result<Prepared, ApiError> {
+        let kind = self.asked.kind();
+        if !serves(kind, backend) {
+            let message = "This model's server does not have this interface: it serves requests that generate text alone.";
+            return Err(served_elsewhere(message));
+        }
+        if let Needs::Any(caller) = needs(kind) {
+            let to = backend.wires.for_request(caller);
+            if to != caller {
+                return self.translated(caller, to, backend);
+            }
+        }
+        let pieces = edited(self, Changes { retention, is_translated: false });
+        let body = OutBody::Pieces(pieces.into());
+        let Some(InPath { verb, is_stream, .. }) = self.named else {
+            return Ok(Prepared::as_sent(body));
+        };
+        let model = encoded(&self.resolved.model.upstream_model);
+        // Other parameters choose the parts of the answer, among them its usage.
+        let query = if is_stream { "?alt=sse" } else { "" };
+        Ok(Prepared {
+            path: Some(format!("/v1beta/models/{model}:{verb}{query}")),
+            headers: Some(without_google(self.headers)),
+            body,
+            translation: None,
+        })
+    }
+
+    fn translated(&self, caller: Wire, to: Wire, backend: &Backend) -> Result<Prepared, ApiError> {
+        let Self { exchange, asked, resolved, named, .. } = self;
+        let pieces = edited(self, Changes { retention: false, is_translated: true });
+        let body = match &pieces[..] {
+            [whole] => whole.clone(),
+            pieces => pieces.concat().into(),
+        };
+        let is_stream = named.map_or_else(|| asked.streams(), |named| named.is_stream);
+        let source = Source {
+            caller,
+            body: &body,
+            model: (&resolved.name, &resolved.model.upstream_model),
+            upstream: &resolved.model.upstream.name,
+            max_output: resolved.model.max_output_tokens,
+            bound: asked.output_bound(),
+            is_stream,
+            wants_usage: caller != Wire::Chat || asked.wants_usage(),
+            input_estimate: asked.input_estimate(),
+            now: exchange.now / 1_000_000,
+            id: &request_id(exchange.request),
+        };
+        let translation::Outgoing { path, headers, body, translation } =
+            source.write(to, backend)?;
+        Ok(Prepared {
+            path: Some(path),
+            headers: Some(for_other_wire(self.headers, is_stream, &headers)),
+            body: OutBody::whole(body),
+            translation: Some(Box::new(translation)),
+        })
+    }
+}
+
+/// A model's name as a part of a path.
+fn encoded(name: &str) -> String {
+    use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+    const RESERVED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+    utf8_percent_encode(name, RESERVED).to_string()
+}
+
+/// Returns whether the upstream is asked for a usage chunk that the client did not request.
+pub(super) fn asks_for_usage(asked: &RequestBody) -> bool {
+    let RequestBody::Json(kind, scanned) = asked else { return false };
+    let chats = matches!(kind, Kind::Chat | Kind::Completions);
+    chats && scanned.stream && !scanned.stream_options.wants_usage
+}
+
+/// The edited body for the upstream.
+fn edited(
+    OutRequest { exchange, asked, resolved, body, .. }: &OutRequest<'_>,
+    changes: Changes,
+) -> Vec<Bytes> {
+    let mut edits = Edits::new();
+    match asked {
+        RequestBody::Json(kind, scanned) => {
+            edit_model(&mut edits, asked, &resolved.model, body);
+            if *kind != Kind::Messages
+                && !changes.is_translated
+                && let Some(tier) = scanned.service_tier
+                && tier.read(body) == "priority"
+            {
+                edits.set_text(tier, "fast");
+            }
+            if changes.retention {
+                let zero_retention = exchange.caller.organization.zero_data_retention;
+                let retention = if zero_retention { "in_memory" } else { "24h" };
+                edits.set_prompt_cache_retention(scanned, retention);
+            }
+            if resolved.plan.has_hard_limit && scanned.output_bound(*kind).is_none() {
+                let most = u32::try_from(resolved.model.max_output_tokens).unwrap_or(u32::MAX);
+                match kind {
+                    Kind::Responses => edits.set_max_output_tokens(scanned, most),
+                    Kind::Chat => edits.set_max_completion_tokens(scanned, most),
+                    Kind::Completions => edits.set_max_tokens(scanned, most),
+                    Kind::Gemini => edits.set_max_output_tokens_of_gemini(scanned, most),
+                    _ => {}
+                }
+            }
+            let dropped = &resolved.model.upstream.drop_members;
+            // The path says these, and a body must not say otherwise.
+            let in_path = |name: &str| *kind == Kind::Gemini && matches!(name, "model" | "stream");
+            edits.remove_members(scanned, body, |name| dropped.contains(name) || in_path(name));
+            if asks_for_usage(asked) && !changes.is_translated {
+                edits.include_usage(scanned);
+            }
+        }
+        RequestBody::Form(_, form) => {
+            edit_model(&mut edits, asked, &resolved.model, body);
+            let dropped = &resolved.model.upstream.drop_members;
+            for (_, span) in form.parts.iter().filter(|(name, _)| dropped.contains(name)) {
+                edits.remove(*span);
+            }
+        }
+    }
+    match edits.is_empty() {
+        true => vec![(*body).clone()],
+        false => edits.apply(body).pieces,
+    }
+}
+
+/// Replaces the model's name by its name at the upstream.
+fn edit_model(edits: &mut Edits, asked: &RequestBody, model: &Model, body: &Bytes) {
+    if &*model.name == gateway_policy::settings::NO_MODEL {
+        return;
+    }
+    match asked {
+        RequestBody::Json(Kind::Gemini | Kind::GeminiTokens, _) => {}
+        RequestBody::Json(_, scanned) => match scanned.model {
+            Some(name) if name.read(body) == *model.upstream_model => {}
+            Some(name) => edits.set_text(name, &model.upstream_model),
+            None => edits.add_model(scanned, &model.upstream_model),
+        },
+        RequestBody::Form(_, form) => {
+            if let Some(name) = &form.model
+                && *name.text != *model.upstream_model
+            {
+                edits.set_raw(name.span, &model.upstream_model);
+            }
+        }
+    }
+}

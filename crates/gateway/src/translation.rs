@@ -1,0 +1,430 @@
+//! Translation between the wire of a caller and another one of the backend, by the crate `wire`: a request on its way
+//! out, and its answer on its way back. It knows neither limits nor prices: those are read from the caller's request and
+//! from the backend's own bytes, whatever is translated.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http_client::sse::Reader;
+use hyper::StatusCode;
+use hyper::header::{self, HeaderValue};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use wire::{
+    Decoder, EncodeContext, Encoder, Event, Failure, FailureKind, Request, Response,
+    ResponseContext, Target, Usage, Warning, Warnings, Wire,
+};
+
+use gateway_policy::error::ApiError;
+use gateway_policy::settings::Backend;
+
+/// Most bytes of an answer in a row without an event: a backend that only keeps the connection alive.
+const MAX_IDLE_BYTES: usize = 1 << 20;
+/// Longest value of the header that names what was left out.
+const MAX_SHOWN: usize = 1024;
+
+/// A request to translate.
+pub(crate) struct Source<'a> {
+    /// The wire that it is in.
+    pub(crate) caller: Wire,
+    /// The body, edited as for a backend of the same wire.
+    pub(crate) body: &'a [u8],
+    /// The model's name for the caller, and at the upstream.
+    pub(crate) model: (&'a str, &'a str),
+    /// Name of the upstream: reasoning is bound to it.
+    pub(crate) upstream: &'a str,
+    /// Most output tokens of the model.
+    pub(crate) max_output: u64,
+    /// Most output tokens that were reserved for one answer, if the request names a limit.
+    pub(crate) bound: Option<u32>,
+    pub(crate) is_stream: bool,
+    /// The caller asked for the usage of a stream.
+    pub(crate) wants_usage: bool,
+    pub(crate) input_estimate: u64,
+    /// Seconds of Unix time.
+    pub(crate) now: u64,
+    /// Id of the request.
+    pub(crate) id: &'a str,
+}
+
+/// A translated request.
+pub(crate) struct Outgoing {
+    /// The path, as a client would send it: `/v1/…` or `/v1beta/…`.
+    pub(crate) path: String,
+    /// Headers that the wire needs.
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Bytes,
+    pub(crate) translation: Translation,
+}
+
+/// The way back for the answer to a translated request.
+pub(crate) struct Translation {
+    caller: Wire,
+    backend: Wire,
+    response: ResponseContext,
+    encode: EncodeContext,
+    /// Members that were left out of the request.
+    warnings: Warnings,
+}
+
+impl Source<'_> {
+    /// Writes the request in the wire `to` of a backend.
+    ///
+    /// # Errors
+    /// 400 or 413 for a request that cannot be read, or has what the backend's wire cannot carry.
+    pub(crate) fn write(&self, to: Wire, backend: &Backend) -> Result<Outgoing, ApiError> {
+        let (name, upstream_model) = self.model;
+        let refused = |error: wire::Error| refused(error, self.caller);
+        let (mut request, mut warnings) =
+            wire::read_request(self.caller, upstream_model, self.body).map_err(refused)?;
+        self.adapt(&mut request, to, &mut warnings)?;
+        let host = backend.base.origin.host().unwrap_or_default();
+        let mut target = Target::of_server(to, self.upstream, host, upstream_model);
+        let known = target.max_output.unwrap_or(u64::MAX);
+        target.max_output = Some(known.min(self.max_output));
+        let encoded = wire::write_request(to, &request, &target).map_err(refused)?;
+        warnings.extend(encoded.warnings);
+        let response = ResponseContext {
+            provider: self.upstream.to_owned(),
+            model: upstream_model.to_owned(),
+            tools: encoded.tools,
+            id: self.id.replacen("req_", "resp_", 1),
+        };
+        let encode = EncodeContext {
+            model: name.to_owned(),
+            provider: self.upstream.to_owned(),
+            upstream_model: upstream_model.to_owned(),
+            created_at: self.now,
+            input_estimate: self.input_estimate,
+            stream_usage: self.wants_usage,
+        };
+        let path = match encoded.path {
+            path if path.starts_with("/v1") => path,
+            path => format!("/v1{path}"),
+        };
+        Ok(Outgoing {
+            path,
+            headers: encoded.headers,
+            body: encoded.body.into(),
+            translation: Translation {
+                caller: self.caller,
+                backend: to,
+                response,
+                encode,
+                warnings,
+            },
+        })
+    }
+
+    /// Applies the gateway's rules to the request.
+    fn adapt(
+        &self,
+        request: &mut Request<'_>,
+        to: Wire,
+        warnings: &mut Warnings,
+    ) -> Result<(), ApiError> {
+        request.stream = self.is_stream;
+        if request.store == Some(true) {
+            if self.caller == Wire::Responses {
+                let message = "This model's server keeps no responses. Leave `store` out or set it to false, and send \
+                               the earlier items in `input`.";
+                return Err(ApiError::bad_request("unsupported_parameter", message).param("store"));
+            }
+            warnings.add("store", "the model's server keeps no answers");
+        }
+        request.store = None;
+        // A limit in a spelling that the translation does not know counts, too: it was reserved.
+        if let Some(bound) = self.bound.map(u64::from) {
+            request.max_output_tokens =
+                Some(request.max_output_tokens.map_or(bound, |limit| limit.min(bound)));
+        }
+        // The name that servers of these wires have for it.
+        let is_openai = matches!(to, Wire::Responses | Wire::Chat);
+        if is_openai && request.service_tier.as_deref() == Some("priority") {
+            request.service_tier = Some("fast".into());
+        }
+        Ok(())
+    }
+}
+
+/// The error for a request that cannot be translated, with the names of the caller's wire.
+fn refused(error: wire::Error, caller: Wire) -> ApiError {
+    let error = error.in_wire(caller);
+    let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_REQUEST);
+    let refused = ApiError::new(status, error.code.as_str(), error.message);
+    match error.member.is_empty() {
+        true => refused,
+        false => refused.param(error.member),
+    }
+}
+
+impl Translation {
+    /// The caller's wire.
+    pub(crate) fn caller(&self) -> Wire {
+        self.caller
+    }
+
+    /// Counts what was left out of the request. Returns the value of the header that names it.
+    pub(crate) fn note(&self, log: &WarningLog) -> Option<HeaderValue> {
+        log.note(self.caller, self.backend, self.warnings.as_slice());
+        let mut shown = String::new();
+        for warning in self.warnings.as_slice() {
+            let separator = if shown.is_empty() { "" } else { "; " };
+            let text = format!("{separator}{warning}");
+            if shown.len() + text.len() > MAX_SHOWN {
+                break;
+            }
+            shown.push_str(&text);
+        }
+        let shown = shown.replace(|c: char| !(' '..='~').contains(&c), "?");
+        (!shown.is_empty()).then(|| HeaderValue::from_str(&shown).ok()).flatten()
+    }
+
+    /// Begins the translation of a stream.
+    pub(crate) fn stream(self, log: &Arc<WarningLog>) -> AnswerStream {
+        AnswerStream {
+            wires: (self.caller, self.backend),
+            reader: Reader::new(),
+            decoder: Decoder::new(self.backend, self.response),
+            encoder: Encoder::new(self.caller, self.encode),
+            log: Arc::clone(log),
+            warnings: Warnings::default(),
+            idle_bytes: 0,
+            has_failed: false,
+        }
+    }
+
+    /// Translates an answer that has arrived as a whole, to a body or to the events of a stream.
+    ///
+    /// # Errors
+    /// The answer is an error, or none of the backend's wire.
+    pub(crate) fn whole(
+        self,
+        body: &[u8],
+        is_events: bool,
+        to_events: bool,
+        log: &WarningLog,
+    ) -> Result<Bytes, ApiError> {
+        let Self { caller, backend, response, encode, .. } = self;
+        let mut decoder = Decoder::new(backend, response);
+        let mut encoder = to_events.then(|| Encoder::new(caller, encode.clone()));
+        let (mut collected, mut out) = (Response::default(), String::new());
+        let mut sink = |event: Event<'_>| {
+            collected.event(&event);
+            if let Some(encoder) = &mut encoder {
+                encoder.event(&event, &mut out);
+            }
+        };
+        if is_events {
+            let mut reader = Reader::new();
+            let fed = reader.feed(body, |_, data| decoder.event(data, &mut sink));
+            if fed.is_err() {
+                return Err(failed(&too_long(), caller));
+            }
+            if let Some(rest) = reader.rest().filter(|rest| !rest.is_empty()) {
+                decoder.event(rest, &mut sink);
+            }
+            decoder.finish(&mut sink);
+        } else {
+            decoder.document(body, &mut sink);
+        }
+        log.note(caller, backend, collected.warnings.as_slice());
+        if let Some(encoder) = encoder {
+            log.note(caller, backend, encoder.warnings().as_slice());
+            return match &collected.end {
+                Some(Err(failure)) => Err(failed(failure, caller)),
+                _ => Ok(out.into()),
+            };
+        }
+        let whole = wire::whole_response(caller, &collected, &encode);
+        whole.map(Bytes::from).map_err(|failure| failed(&failure, caller))
+    }
+}
+
+/// The error of a backend in the caller's wire.
+pub(crate) fn failed(failure: &Failure, caller: Wire) -> ApiError {
+    let status = StatusCode::from_u16(failure.kind.status(caller));
+    let status = status.unwrap_or(StatusCode::BAD_GATEWAY);
+    let error = ApiError::passed(status, failure.body(caller).into_bytes());
+    match failure.retry_after_ms {
+        Some(wait) => error.header(header::RETRY_AFTER, HeaderValue::from(wait.div_ceil(1000))),
+        None => error,
+    }
+}
+
+fn too_long() -> Failure {
+    Failure::new(FailureKind::Malformed, "An event of the model server's answer is too long.")
+}
+
+/// The translation of a stream.
+pub(crate) struct AnswerStream {
+    /// The caller's and the backend's.
+    wires: (Wire, Wire),
+    reader: Reader,
+    decoder: Decoder,
+    encoder: Encoder,
+    log: Arc<WarningLog>,
+    warnings: Warnings,
+    /// Bytes since the last event.
+    idle_bytes: usize,
+    has_failed: bool,
+}
+
+impl AnswerStream {
+    /// Reads bytes of the backend's answer, split at any position.
+    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut String) {
+        if self.has_failed {
+            return;
+        }
+        let Self { reader, decoder, encoder, warnings, has_failed, .. } = self;
+        let mut is_idle = true;
+        let fed = reader.feed(bytes, |_, data| {
+            decoder.event(data, &mut |event| {
+                is_idle = false;
+                note(&event, warnings, has_failed);
+                encoder.event(&event, out);
+            });
+        });
+        self.idle_bytes = if is_idle { self.idle_bytes.saturating_add(bytes.len()) } else { 0 };
+        if fed.is_err() {
+            self.fail(&too_long(), out);
+        } else if self.idle_bytes > MAX_IDLE_BYTES {
+            let message =
+                "The model's response has stalled: its server only keeps the connection alive.";
+            self.fail(&Failure::new(FailureKind::Timeout, message), out);
+        }
+    }
+
+    /// Ends the stream with an error, unless it has ended.
+    pub(crate) fn fail(&mut self, failure: &Failure, out: &mut String) {
+        if !self.has_failed && !self.decoder.is_ended() {
+            self.has_failed = true;
+            self.encoder.event(&Event::Failed { failure, usage: Usage::default() }, out);
+        }
+    }
+
+    /// The backend's answer is over: a stream without its end gets an error as its end.
+    pub(crate) fn finish(&mut self, out: &mut String) {
+        if !self.has_failed {
+            let Self { reader, decoder, encoder, warnings, has_failed, .. } = self;
+            let mut sink = |event: Event<'_>| {
+                note(&event, warnings, has_failed);
+                encoder.event(&event, out);
+            };
+            // Some servers leave out the blank line after the last event.
+            if let Some(rest) = reader.rest().filter(|rest| !rest.is_empty()) {
+                decoder.event(rest, &mut sink);
+            }
+            decoder.finish(&mut sink);
+        }
+        let (caller, backend) = self.wires;
+        self.log.note(caller, backend, std::mem::take(&mut self.warnings).as_slice());
+        self.log.note(caller, backend, self.encoder.warnings().as_slice());
+    }
+
+    /// Returns whether it has ended with an error: the rest of the backend's answer is not read.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+}
+
+fn note(event: &Event<'_>, warnings: &mut Warnings, has_failed: &mut bool) {
+    match event {
+        Event::Warning { member, reason } => warnings.add((*member).to_owned(), reason),
+        Event::Failed { .. } => *has_failed = true,
+        _ => {}
+    }
+}
+
+/// Counts what translations leave out, and logs each kind of it once: names of members come from requests.
+#[derive(Debug, Default)]
+pub(crate) struct WarningLog {
+    /// `gateway_translation_warnings_total{from,to}`.
+    pub(crate) counts: Family<Wires, Counter>,
+    logged: Mutex<HashSet<String>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[allow(missing_docs, reason = "the names of labels")]
+pub(crate) struct Wires {
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
+}
+
+/// Most kinds that are logged.
+const MAX_LOGGED: usize = 256;
+
+impl WarningLog {
+    fn note(&self, caller: Wire, backend: Wire, warnings: &[Warning]) {
+        for warning in warnings {
+            let label = Wires { from: caller.as_str(), to: backend.as_str() };
+            self.counts.get_or_create(&label).inc();
+            let text = format!("between {caller} and {backend}: {warning}");
+            let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+            if logged.len() < MAX_LOGGED && logged.insert(text.clone()) {
+                tracing::warn!("translations leave out, {text} (logged once)");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(backend: Wire, caller: Wire) -> AnswerStream {
+        let translation = Translation {
+            caller,
+            backend,
+            response: ResponseContext { id: "resp_1".into(), ..ResponseContext::default() },
+            encode: EncodeContext::default(),
+            warnings: Warnings::default(),
+        };
+        translation.stream(&Arc::default())
+    }
+
+    #[test]
+    fn keep_alives_for_ever_end_with_an_error() {
+        for backend in Wire::ALL {
+            let mut answer = stream(backend, Wire::Messages);
+            let (mut out, comments) = (String::new(), ": ping\n\n".repeat(1 << 10));
+            let mut fed = 0;
+            while !answer.has_failed() {
+                answer.feed(comments.as_bytes(), &mut out);
+                fed += comments.len();
+                assert!(fed <= MAX_IDLE_BYTES + comments.len(), "{backend}");
+            }
+            assert!(out.contains("timeout_error") && out.contains("keeps the connection"), "{out}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_ends_with_an_error() {
+        let mut answer = stream(Wire::Chat, Wire::Gemini);
+        let mut out = String::new();
+        answer.feed(b"data: {\"id\":\"", &mut out);
+        let piece = vec![b'x'; 256 << 10];
+        for _ in 0..200 {
+            answer.feed(&piece, &mut out);
+        }
+        assert!(answer.has_failed());
+        let length = out.len();
+        answer.finish(&mut out);
+        assert_eq!(out.len(), length, "one end");
+        assert!(out.contains("\"error\""), "{out}");
+    }
+
+    #[test]
+    fn warnings_are_counted_always_and_logged_once() {
+        let log = WarningLog::default();
+        let mut warnings = Warnings::default();
+        warnings.add("temperature", "it has none");
+        log.note(Wire::Chat, Wire::Messages, warnings.as_slice());
+        log.note(Wire::Chat, Wire::Messages, warnings.as_slice());
+        assert_eq!(log.logged.lock().unwrap().len(), 1);
+        let label = Wires { from: "chat", to: "messages" };
+        assert_eq!(log.counts.get_or_create(&label).get(), 2);
+    }
+}

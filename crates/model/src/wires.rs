@@ -1,0 +1,309 @@
+//! Servers with another wire than Responses: a request is translated on its way out and the answer on its way in, so
+//! that the rest of the program knows Responses alone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http_client::sse::{Reader, TooLong};
+use hyper::{Method, StatusCode, Uri};
+use serde_json::{Value, json};
+use wire::{EncodeContext, ResponseContext, Target, Wire};
+
+use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
+
+/// The beginning of reasoning that another wire's envelope holds, as the history has it.
+const FOREIGN_REASONING: &[u8] = b"\"encrypted_content\":\"wire:";
+
+/// Members of each request of the agent that some wire has no place for. No user asked for them, so that only the log
+/// says that they are left out.
+const QUIET: [&str; 7] = [
+    "input[].phase",
+    "parallel_tool_calls",
+    "prompt_cache_key",
+    "reasoning.summary",
+    "tools[].defer_loading",
+    "tools[].description",
+    "tools[].strict",
+];
+
+/// A request in the provider's wire.
+pub(crate) struct Outgoing {
+    pub(crate) body: Bytes,
+    path: String,
+    headers: Vec<(&'static str, String)>,
+    /// The parts that the provider's wire cannot carry.
+    pub(crate) left_out: Vec<String>,
+    /// For the answer, if it is not in the Responses wire.
+    answer: Option<(ResponseContext, EncodeContext)>,
+}
+
+impl Outgoing {
+    /// Writes a request, which is one of the Responses API, for `provider`.
+    ///
+    /// # Errors
+    /// It has what the provider's wire cannot carry.
+    pub(crate) fn new(provider: &Provider, body: &Bytes) -> Result<Self, Failure> {
+        // Reasoning of another wire, which a Responses server refuses, is left out below.
+        let has_foreign = memchr::memmem::find(body, FOREIGN_REASONING).is_some();
+        if provider.wire == Wire::Responses && !has_foreign {
+            let path = "/responses".to_owned();
+            let (headers, left_out) = (Vec::new(), Vec::new());
+            return Ok(Self { body: body.clone(), path, headers, left_out, answer: None });
+        }
+        let cannot = |error: wire::Error| {
+            let message = format!(
+                "this request cannot be sent to model provider `{}`, which speaks `{}`: {}",
+                provider.id, provider.wire, error.message
+            );
+            Failure { retry: Retry::Never, ..Failure::new(FailureKind::BadRequest, message) }
+        };
+        let (request, mut warnings) =
+            wire::read_request(Wire::Responses, "", body).map_err(cannot)?;
+        let target = target(provider, &request.model);
+        let encoded = wire::write_request(provider.wire, &request, &target).map_err(cannot)?;
+        warnings.extend(encoded.warnings);
+        let mut left_out = Vec::new();
+        for warning in warnings.as_slice() {
+            tracing::debug!(target: "model::wires", "model provider `{}`: {warning}", provider.id);
+            if !QUIET.contains(&&*warning.member) {
+                left_out.push(warning.to_string());
+            }
+        }
+        let context = ResponseContext {
+            provider: provider.id.clone(),
+            model: request.model.to_string(),
+            tools: encoded.tools,
+            id: new_id(),
+        };
+        let encode = EncodeContext {
+            provider: provider.id.clone(),
+            created_at: now().as_secs(),
+            ..EncodeContext::of_request(&request)
+        };
+        Ok(Self {
+            body: encoded.body.into(),
+            path: encoded.path,
+            headers: encoded.headers,
+            left_out,
+            answer: (provider.wire != Wire::Responses).then_some((context, encode)),
+        })
+    }
+
+    /// Where it is sent.
+    ///
+    /// # Errors
+    /// See [`Endpoint::new`].
+    pub(crate) fn endpoint(&self, provider: &Provider) -> Result<Endpoint, Failure> {
+        let endpoint = Endpoint::new(provider, &Method::POST, &self.path)?;
+        Ok(endpoint.with_headers(&self.headers))
+    }
+
+    /// The reader of its answer; `None` for the Responses wire.
+    pub(crate) fn translation(&self, provider: &Provider) -> Option<Translation> {
+        let (context, encode) = self.answer.clone()?;
+        Some(Translation {
+            reader: Reader::new(),
+            decoder: wire::Decoder::new(provider.wire, context),
+            encoder: wire::Encoder::new(Wire::Responses, encode),
+            named: 0,
+        })
+    }
+}
+
+/// Reads an answer in another wire, and writes it as a stream of the Responses API.
+#[derive(Debug)]
+pub(crate) struct Translation {
+    reader: Reader,
+    decoder: wire::Decoder,
+    encoder: wire::Encoder,
+    /// Warnings of the encoder that were taken.
+    named: usize,
+}
+
+impl Translation {
+    /// Reads bytes of the answer, split at any position.
+    ///
+    /// # Errors
+    /// An event of it is too long.
+    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut String) -> Result<(), TooLong> {
+        let Self { reader, decoder, encoder, .. } = self;
+        reader.feed(bytes, |_, data| decoder.event(data, &mut |event| encoder.event(&event, out)))
+    }
+
+    /// The answer is over.
+    pub(crate) fn finish(&mut self, out: &mut String) {
+        let Self { reader, decoder, encoder, .. } = self;
+        let mut write = |event: wire::Event<'_>| encoder.event(&event, out);
+        // Some servers leave out the blank line after the last event.
+        if let Some(rest) = reader.rest().filter(|rest| !rest.is_empty()) {
+            decoder.event(rest, &mut write);
+        }
+        decoder.finish(&mut write);
+    }
+
+    /// The parts that were left out since the last call.
+    pub(crate) fn left_out(&mut self) -> impl Iterator<Item = String> + '_ {
+        let all = self.encoder.warnings().as_slice();
+        let from = std::mem::replace(&mut self.named, all.len());
+        all.iter().skip(from).map(ToString::to_string)
+    }
+
+    /// The whole of an answer that is no stream, and what was left out of it.
+    pub(crate) fn document(mut self, body: &[u8], left_out: &mut Vec<String>) -> String {
+        let mut out = String::new();
+        let Self { decoder, encoder, .. } = &mut self;
+        decoder.document(body, &mut |event| encoder.event(&event, &mut out));
+        left_out.extend(self.left_out());
+        out
+    }
+}
+
+/// The body of a refusal, as the Responses API would have it.
+pub(crate) fn refusal(provider: &Provider, status: StatusCode, body: Bytes) -> Bytes {
+    match provider.wire {
+        Wire::Responses => body,
+        _ => wire::Failure::read(status.as_u16(), &body).body(Wire::Responses).into(),
+    }
+}
+
+/// The path below a provider's address that lists its models.
+pub(crate) fn list_path(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Responses | Wire::Chat => "/models",
+        Wire::Messages => "/v1/models?limit=1000",
+        Wire::Gemini => "/v1beta/models?pageSize=1000",
+    }
+}
+
+/// A list of models, as the Responses API has it.
+pub(crate) fn listing(wire: Wire, mut answer: Value) -> Value {
+    match wire {
+        Wire::Responses | Wire::Chat => answer,
+        Wire::Messages => {
+            for model in answer["data"].as_array_mut().into_iter().flatten() {
+                if let Some(window) = model.get("max_input_tokens").cloned()
+                    && let Some(members) = model.as_object_mut()
+                {
+                    members.insert("context_window".to_owned(), window);
+                }
+            }
+            answer
+        }
+        Wire::Gemini => {
+            let answers = |model: &&Value| {
+                let methods = model["supportedGenerationMethods"].as_array();
+                methods.is_none_or(|methods| methods.iter().any(|it| it == "generateContent"))
+            };
+            let entry = |model: &Value| {
+                let name = model["name"].as_str()?;
+                Some(json!({
+                    "id": name.strip_prefix("models/").unwrap_or(name),
+                    "display_name": model["displayName"],
+                    "description": model["description"],
+                    "context_window": model["inputTokenLimit"],
+                }))
+            };
+            match answer["models"].as_array() {
+                Some(models) => {
+                    json!({ "data": models.iter().filter(answers).filter_map(entry).collect::<Vec<_>>() })
+                }
+                None => answer,
+            }
+        }
+    }
+}
+
+/// An address with a path of its wire below it. A version that ends the address and begins the path counts once.
+pub(crate) fn joined(base_url: &str, path: &str) -> String {
+    let base = base_url.trim_end_matches('/');
+    let version = path.split('/').nth(1).unwrap_or_default();
+    let is_version =
+        version.starts_with('v') && version[1..].starts_with(|c: char| c.is_ascii_digit());
+    match base.strip_suffix(version).filter(|rest| is_version && rest.ends_with('/')) {
+        Some(rest) => format!("{}{path}", rest.trim_end_matches('/')),
+        None => format!("{base}{path}"),
+    }
+}
+
+/// Hosts whose wire is known.
+const WIRES: [(&str, Wire); 12] = [
+    ("api.anthropic.com", Wire::Messages),
+    ("generativelanguage.googleapis.com", Wire::Gemini),
+    ("api.deepseek.com", Wire::Chat),
+    ("api.moonshot.ai", Wire::Chat),
+    ("api.moonshot.cn", Wire::Chat),
+    ("api.z.ai", Wire::Chat),
+    ("open.bigmodel.cn", Wire::Chat),
+    ("api.mistral.ai", Wire::Chat),
+    ("api.groq.com", Wire::Chat),
+    ("api.cerebras.ai", Wire::Chat),
+    ("api.together.xyz", Wire::Chat),
+    ("api.minimax.io", Wire::Chat),
+];
+
+/// The wire of an address, where it is known, and else Responses.
+#[must_use]
+pub fn wire_of_address(base_url: &str) -> Wire {
+    let uri = base_url.parse::<Uri>();
+    let host = uri.as_ref().ok().and_then(Uri::host).unwrap_or_default();
+    let known = WIRES.iter().find(|(known, _)| host.eq_ignore_ascii_case(known));
+    known.map_or(Wire::Responses, |(_, wire)| *wire)
+}
+
+fn target(provider: &Provider, model: &str) -> Target {
+    let host = provider.base_url.parse::<Uri>();
+    let host = host.as_ref().ok().and_then(Uri::host).unwrap_or_default();
+    Target::of_server(provider.wire, &provider.id, host, model)
+}
+
+fn now() -> std::time::Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// An id that no other response of this program has, and hardly one of another.
+fn new_id() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("resp_{:x}{number:04x}", now().as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_counts_once() {
+        for (base, path, expect) in [
+            ("https://api.anthropic.com", "/v1/messages", "https://api.anthropic.com/v1/messages"),
+            (
+                "https://api.anthropic.com/v1/",
+                "/v1/messages",
+                "https://api.anthropic.com/v1/messages",
+            ),
+            ("https://h/v1", "/responses", "https://h/v1/responses"),
+            ("https://h/api/v1", "/chat/completions", "https://h/api/v1/chat/completions"),
+            ("https://h/v1beta", "/v1beta/models/m:x", "https://h/v1beta/models/m:x"),
+            ("https://h/anthropic", "/v1/messages", "https://h/anthropic/v1/messages"),
+            ("https://h/xv1", "/v1/messages", "https://h/xv1/v1/messages"),
+            ("https://h", "/models", "https://h/models"),
+        ] {
+            assert_eq!(joined(base, path), expect);
+        }
+    }
+
+    #[test]
+    fn lists_of_models() {
+        let gemini = json!({"models": [
+            {"name": "models/gemini-3-pro", "displayName": "Gemini 3", "inputTokenLimit": 1000,
+             "supportedGenerationMethods": ["generateContent"]},
+            {"name": "models/embed", "supportedGenerationMethods": ["embedContent"]},
+        ]});
+        let listed = listing(Wire::Gemini, gemini);
+        assert_eq!(listed["data"].as_array().unwrap().len(), 1);
+        assert_eq!(listed["data"][0]["id"], "gemini-3-pro");
+        assert_eq!(listed["data"][0]["context_window"], 1000);
+        let claude = json!({"data": [{"id": "claude-x", "max_input_tokens": 7}]});
+        assert_eq!(listing(Wire::Messages, claude)["data"][0]["context_window"], 7);
+    }
+}
