@@ -87,5 +87,5 @@ test("a page without an address is told what it lacks", { timeout: 120_000, skip
   const message = await page.evaluate(
     `import(${JSON.stringify("./browser.js")}).then(({ Agent }) => Agent.start({ address: "unix:///s.sock" })).catch((error) => String(error))`,
   );
-  assert.match(String(message), /TypeError.*no address for a browser/);
+  assert.match(String(message), /TypeError.*not an address for a browser/);
 });
