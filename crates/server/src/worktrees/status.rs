@@ -168,13 +168,29 @@ pub(super) async fn nested(
     Ok((found, has_links))
 }
 
-/// The git folders of submodules.
+/// The git folders of submodules. A folder that cannot be read to its end counts as one: it may have some.
 fn modules(folder: &Path) -> Vec<PathBuf> {
     let (mut found, mut pending, mut seen) = (Vec::new(), vec![folder.to_owned()], 0);
     while let Some(folder) = pending.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(_) => {
+                found.push(folder);
+                continue;
+            }
+        };
+        for entry in entries {
             seen += 1;
-            if seen > MAX_MODULES || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let Ok(entry) = entry else {
+                found.push(folder);
+                break;
+            };
+            if seen > MAX_MODULES {
+                found.push(folder);
+                return found;
+            }
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
             match entry.path().join("HEAD").exists() {
@@ -184,4 +200,27 @@ fn modules(folder: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_are_not_read_to_their_end_count_as_repositories() {
+        let folder = tempfile::tempdir().unwrap();
+        let modules_in = |folder: &Path| modules(folder).len();
+        assert_eq!(modules_in(&folder.path().join("none")), 0);
+        std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        assert_eq!(modules_in(folder.path()), 0);
+        std::fs::write(folder.path().join("a/b/HEAD"), "").unwrap();
+        assert_eq!(modules(folder.path()), [folder.path().join("a/b")]);
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        assert_eq!(modules(&folder.path().join("file")), [folder.path().join("file")]);
+        let many = tempfile::tempdir().unwrap();
+        for number in 0..=MAX_MODULES {
+            std::fs::create_dir(many.path().join(number.to_string())).unwrap();
+        }
+        assert_eq!(modules(many.path()), [many.path()]);
+    }
 }
