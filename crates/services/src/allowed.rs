@@ -260,7 +260,7 @@ impl Allowed<RootedPolicy> {
         Self(RootedPolicy::FULL_ACCESS)
     }
 
-    /// For `notify`: the user's own program, named in the user's own file.
+    /// For `notify`: a program that the user's configuration names, or that of a project that the user trusts.
     pub(crate) fn notify_program() -> Self {
         Self(RootedPolicy::FULL_ACCESS)
     }

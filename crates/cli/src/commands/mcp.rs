@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -76,9 +77,34 @@ struct AddArguments {
     /// Environment variable of the program, as KEY=VALUE
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
+    /// Folder in which the program starts, as an absolute path
+    #[arg(long, value_name = "FOLDER", conflicts_with = "url")]
+    cwd: Option<PathBuf>,
+    /// Confine the program: it writes nothing, or in `--cwd` and the temporary folders, and has no network
+    #[arg(long, value_name = "MODE", conflicts_with = "url", requires_if("workspace-write", "cwd"))]
+    sandbox: Option<Confinement>,
+    /// Let the confined program use the network
+    #[arg(long, requires = "sandbox")]
+    sandbox_network: bool,
     /// The program and its arguments
     #[arg(last = true, required_unless_present = "url")]
     command: Vec<String>,
+}
+
+/// The sandbox of a program, as `sandbox` in its entry.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Confinement {
+    ReadOnly,
+    WorkspaceWrite,
+}
+
+impl Confinement {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::WorkspaceWrite => "workspace-write",
+        }
+    }
 }
 
 fn server_name(name: &str) -> Result<String, String> {
@@ -173,6 +199,15 @@ fn entry(added: AddArguments) -> Value {
         let env: BTreeMap<String, String> = added.env.into_iter().collect();
         entry.insert("env".to_owned(), json!(env));
     }
+    if let Some(folder) = added.cwd {
+        entry.insert("cwd".to_owned(), json!(folder));
+    }
+    if let Some(sandbox) = added.sandbox {
+        entry.insert("sandbox".to_owned(), sandbox.name().into());
+    }
+    if added.sandbox_network {
+        entry.insert("sandbox_network".to_owned(), true.into());
+    }
     entry.into()
 }
 
@@ -205,7 +240,13 @@ fn list(entries: &BTreeMap<String, Value>, json: bool) -> anyhow::Result<ExitCod
             (true, true) => "  (required)",
             (true, false) => "",
         };
-        print(format_args!("{}  {}{state}", visible::text(name), visible::text(target)))?;
+        let confined = match (text("sandbox"), is("sandbox_network", false)) {
+            (None, _) => String::new(),
+            (Some(mode), false) => format!("  (sandbox: {})", visible::text(mode)),
+            (Some(mode), true) => format!("  (sandbox: {}, with network)", visible::text(mode)),
+        };
+        let (name, target) = (visible::text(name), visible::text(target));
+        print(format_args!("{name}  {target}{confined}{state}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -51,6 +51,29 @@ fn servers_are_added_listed_tested_and_removed() {
 }
 
 #[test]
+fn a_server_is_added_with_its_sandbox() {
+    let env = TestEnvironment::new();
+    let run = |arguments: &[&str], code: i32| {
+        let output = env.run(&[&["mcp"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    run(&["add", "reads", "--sandbox", "read-only", "--", "sh", "-c", SERVER], 0);
+    let folder = ["--cwd", "/tmp", "--sandbox", "workspace-write", "--sandbox-network"];
+    run(&[&["add", "writes"], &folder[..], &["--", "sh", "-c", SERVER]].concat(), 0);
+    let (listed, _) = run(&["list"], 0);
+    let expected = "reads  sh  (sandbox: read-only)\nwrites  sh  (sandbox: workspace-write, with network)\n";
+    assert_eq!(listed, expected);
+    assert!(run(&["get", "writes"], 0).0.contains("\"cwd\": \"/tmp\""));
+    let tested = "reads  ok, 1 tools\nwrites  ok, 1 tools\n";
+    assert_eq!(run(&["test"], 0).0, tested);
+    let without_folder = ["add", "x", "--sandbox", "workspace-write", "--", "sh"];
+    assert!(run(&without_folder, 2).1.contains("--cwd"));
+    assert!(run(&["add", "x", "--sandbox-network", "--", "sh"], 2).1.contains("--sandbox"));
+    assert!(run(&["add", "x", "--sandbox", "read-only", "--url", "http://h/"], 2).1.contains("--url"));
+}
+
+#[test]
 fn a_test_names_the_tools_that_are_left_out() {
     let env = TestEnvironment::new();
     let server = SERVER.replace(r#"[{"name":"echo","#, r#"[{"name":""},{"name":"echo","#);

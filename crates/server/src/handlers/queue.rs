@@ -20,7 +20,7 @@ use services::thread_port::{
     Command, Extra, MAX_QUEUED, QueueAnswer, QueueRequest, QueueView, QueuedStart, ThreadHandle,
     stored_queue,
 };
-use services::{bounds, convert};
+use services::{bounds, convert, image_url};
 
 /// A whole queue fits on a page.
 const MESSAGES: PageSize = PageSize { default: MAX_QUEUED as u32, max: MAX_QUEUED as u32 };
@@ -174,6 +174,11 @@ fn check_input(input: &[UserInput]) -> Result<(), Error> {
             .next_step("give at least one part of `input`"));
     }
     bounds::check_parts(input)?;
+    for (at, part) in input.iter().enumerate() {
+        if let UserInput::Image { url, .. } = part {
+            image_url::check(url).map_err(|error| error.within(&format!("`input[{at}].url`")))?;
+        }
+    }
     check_text_elements(input)
 }
 

@@ -270,8 +270,10 @@ async fn bad_requests_are_refused_by_name() {
     let thread = peer.start_thread(json!({})).await;
     peer.run_until_half(&thread).await;
     let text = json!([{ "type": "text", "text": "x" }]);
+    let picture = json!([{ "type": "image", "url": "http://host/picture.png" }]);
     for (input, client, expected) in [
         (json!([]), "c".to_owned(), "only user input can be added"),
+        (picture, "c".to_owned(), "`input[0].url`: an image cannot have a `http:` URL"),
         (text.clone(), String::new(), "`clientUserMessageId`"),
         (text.clone(), "c".repeat(129), "`clientUserMessageId`"),
     ] {
