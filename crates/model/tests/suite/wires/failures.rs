@@ -35,6 +35,11 @@ fn google(code: u16, status: &str, message: &str, details: &str) -> String {
 const DELAY: &str = r#"{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"17.5s"}"#;
 const SPENT: &str = r#"{"type":"error","error":{"type":"rate_limit_error","message":"Limit.","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
 
+/// Wire, status, lines of the head, body; kind, whether another try may succeed, the wait in milliseconds.
+type Refusal = (Wire, &'static str, &'static str, String, FailureKind, bool, Option<u64>);
+/// Wire, events; the rest as in a refusal.
+type Break = (Wire, Vec<String>, FailureKind, bool, Option<u64>);
+
 /// Refusals before an answer: the kind, whether the same request may succeed later, and the wait.
 #[tokio::test]
 async fn refusals_say_whether_and_when_to_try_again() {
@@ -51,7 +56,7 @@ async fn refusals_say_whether_and_when_to_try_again() {
         format!(r#"{{"error":{{"code":"{code}","message":"{message}"}}}}"#)
     };
     let (messages, gemini) = (Wire::Messages, Wire::Gemini);
-    let rows: Vec<(Wire, &str, &str, String, FailureKind, bool, Option<u64>)> = vec![
+    let rows: Vec<Refusal> = vec![
         (
             messages,
             "529 Overloaded",
@@ -247,14 +252,14 @@ async fn refusals_say_whether_and_when_to_try_again() {
 #[tokio::test]
 async fn failures_in_a_stream_say_whether_and_when_to_try_again() {
     use FailureKind::{
-        ContextWindowExceeded as TooLong, ResponseStreamDisconnected as Cut,
+        ContextWindowExceeded as TooLong, InternalServerError as Cut,
         ResponseTooManyFailedAttempts as Limited, ServerOverloaded as Busy,
     };
     let said = r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}"#;
     let window = r#"{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"},"usage":{"output_tokens":1}}"#;
     let slow = r#"{"error":{"code":"rate_limit_exceeded","message":"Please try again in 250ms."},"choices":[]}"#;
     let parts = r#"{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"x"}]}}]}"#;
-    let rows: Vec<(Wire, Vec<String>, FailureKind, bool, Option<u64>)> = vec![
+    let rows: Vec<Break> = vec![
         (
             Wire::Messages,
             vec![STARTED.into(), anthropic("overloaded_error", "Overloaded")],

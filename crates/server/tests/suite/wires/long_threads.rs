@@ -108,7 +108,8 @@ async fn marks_make_a_long_thread_cheap() {
     let [fresh, written, read, all] = marked;
     assert!(read / all > 0.9, "{marked:?}");
     // Each token is written once: also those of the turn with many calls are found again.
-    assert!(written < 0.1 * all && fresh < 0.01 * all, "{marked:?}");
+    // The braces and names of JSON are no part of it.
+    assert!(written < 0.02 * all && fresh < 0.1 * all, "{marked:?}");
     let share = cost(marked, 1.25) / all;
     assert!(share < 0.2, "{share}: {marked:?}");
     let plain = tokens("prompt_cache = \"off\"").await;

@@ -79,7 +79,6 @@ fn ends() -> Vec<Row> {
     vec![
         taken("usage that shrinks", "Said.", whole(&[said(), usage(900), end("stop"), usage(5)])),
         again("keep-alives for ever", Answer::stream("").repeats(&empty)),
-        again("comments for ever", Answer::stream("").repeats(": keep-alive\n\n")),
         taken("a stop without an end", "Said.", stream(&[said(), end("stop")])),
         again("an end without a stop", stream(&[said()])),
         taken("another model", "Said.", whole(&[other])),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::streams::{Answer, candidate, chunk, sse};
-use super::{FINE, PLAN, RUN, Row, again, fails, taken};
+use super::{FINE, PLAN, Row, again, fails, taken};
 
 pub(super) fn rows() -> Vec<Row> {
     [calls(), ends(), failures()].into_iter().flatten().collect()
@@ -13,9 +13,9 @@ fn stream(events: &[Value]) -> Answer {
     Answer::stream(&sse(events))
 }
 
-fn call(name: &str, arguments: &str) -> Value {
-    let arguments: Value = serde_json::from_str(arguments).unwrap();
-    json!({ "functionCall": { "name": name, "args": arguments } })
+fn plan() -> Value {
+    let arguments: Value = serde_json::from_str(PLAN).unwrap();
+    json!({ "functionCall": { "name": "update_plan", "args": arguments } })
 }
 
 fn said(finish: impl Into<Value>) -> Value {
@@ -23,19 +23,19 @@ fn said(finish: impl Into<Value>) -> Value {
 }
 
 fn calls() -> Vec<Row> {
-    let plan = || call("update_plan", PLAN);
     let mut named = plan();
     named["functionCall"]["id"] = "c".into();
     let mut signed = plan();
     signed["thoughtSignature"] = "Y2hhbmdlZA==".into();
     let ended = |parts: Value| stream(&[candidate(parts, "STOP".into())]);
-    let run = candidate(json!([call("exec_command", RUN)]), Value::Null);
+    let unended = candidate(json!([plan()]), Value::Null);
     let malformed = candidate(json!([]), "MALFORMED_FUNCTION_CALL".into());
     vec![
         taken("calls without an id or a signature", FINE, ended(json!([plan(), plan()]))),
         taken("calls of one id", FINE, ended(json!([named, named]))),
         taken("a changed signature", FINE, ended(json!([signed]))),
-        again("a call without an end", stream(&[run])),
+        // Calls arrive whole.
+        again("a call, and no end", stream(&[unended])),
         again("a malformed call", stream(&[malformed])),
     ]
 }
