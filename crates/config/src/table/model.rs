@@ -129,7 +129,7 @@ options! {
         /// The protocol that the provider speaks. With any but `responses`, requests and answers are
         /// translated.
         wire_api: WireApi = WireApi::Responses, ANY, Effect::Active;
-        /// How long a provider with `wire_api = "messages"` keeps the prompt cache of a thread: `auto` chooses an hour for
+        /// Time for which a provider with `wire_api = "messages"` keeps the prompt cache of a thread: `auto` chooses an hour for
         /// threads that pause for longer than five minutes, where the provider takes that; `off` sends no marks.
         prompt_cache: PromptCache = PromptCache::Auto, ANY, Effect::Active;
         /// TLS certificates, beyond those that `AGENT_CA_CERTIFICATE` and `SSL_CERT_FILE` name.
