@@ -11,7 +11,9 @@ use crate::environment::Environment;
 use crate::error::Error;
 use crate::key_path::join;
 use crate::origin::Origin;
-use crate::table::{Keys, ModelProvider, OssProvider, SECRET_VARIABLES, ToolType, WireApi};
+use crate::table::{
+    Keys, ModelProvider, OssProvider, PromptCache, SECRET_VARIABLES, ToolType, WireApi,
+};
 use crate::value::{Table, Value};
 
 /// Environment variables with the credential of the built-in `default` provider; the first one that
@@ -122,6 +124,7 @@ pub struct HttpProvider {
     /// True if it takes one system message, at the beginning.
     pub one_system_message: bool,
     pub wire_api: WireApi,
+    pub prompt_cache: PromptCache,
     /// The kind of server, if it is one of the two on the user's machine.
     pub local: Option<OssProvider>,
 }
@@ -304,6 +307,7 @@ fn default_provider(keys: &Keys, environment: &Environment<'_>) -> HttpProvider 
         tool_types: ALL_TOOL_TYPES.to_vec(),
         one_system_message: false,
         wire_api: WireApi::Responses,
+        prompt_cache: PromptCache::Auto,
         local: None,
     }
 }
@@ -329,6 +333,7 @@ fn local_provider(local: &LocalServer, environment: &Environment<'_>) -> HttpPro
         tool_types: Vec::new(),
         one_system_message: false,
         wire_api: WireApi::Responses,
+        prompt_cache: PromptCache::Auto,
         local: Some(local.kind),
     }
 }
@@ -403,6 +408,7 @@ fn http_provider(
         },
         one_system_message: keys.one_system_message,
         wire_api: keys.wire_api,
+        prompt_cache: keys.prompt_cache,
         local: LOCAL.iter().map(|local| local.kind).find(|kind| kind.as_str() == id),
     })
 }

@@ -18,8 +18,9 @@ pub use crate::renamed::{RENAMED, Renamed};
 pub use features::{Announcement, Features, Stage, announcement, stage, unknown_feature};
 pub use misc::{CredentialsStore, FileOpener, History, LoginMethod, Notifications, Persistence};
 pub use model::{
-    Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
-    ReasoningSummary, Retries, Seconds, ServiceTier, Tokens, ToolType, Verbosity, WireApi,
+    Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, PromptCache,
+    ReasoningEffort, ReasoningSummary, Retries, Seconds, ServiceTier, Tokens, ToolType, Verbosity,
+    WireApi,
 };
 pub(crate) use otel::SECRET_VARIABLES;
 pub use otel::{

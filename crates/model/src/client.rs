@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http_client::Network;
 use hyper::Method;
 use tokio::{sync::mpsc, task::AbortHandle, time};
+use wire::CacheHints;
 
 use crate::http_clients::HttpClients;
 use crate::local;
@@ -127,14 +128,14 @@ impl Client {
     ) -> ResponseStream {
         let (sender, batches) = mpsc::channel(MAX_BATCHES);
         let (inner, provider) = (Arc::clone(&self.inner), Arc::clone(provider));
-        let (model, body) = (Arc::clone(&prompt.model), prompt.encode());
+        let (model, body) = (Arc::clone(&prompt.model), (prompt.encode(), prompt.cache));
         let arrival = arrival.clone();
         let task = tokio::spawn(async move {
             match provider.transport {
                 Transport::Http => {
                     respond(&inner, &provider, (&model, &arrival), body, &sender).await;
                 }
-                Transport::Offline => respond_offline(&inner, provider, body, sender).await,
+                Transport::Offline => respond_offline(&inner, provider, body.0, sender).await,
             }
         });
         ResponseStream { batches, ended: false, task: task.abort_handle() }
@@ -203,7 +204,7 @@ async fn respond(
     inner: &Inner,
     provider: &Arc<Provider>,
     (model, arrival): (&str, &Arrival),
-    body: Bytes,
+    (body, cache): (Bytes, CacheHints),
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     let queue = inner.pacer.queue(provider, model);
@@ -217,7 +218,7 @@ async fn respond(
         }
         return;
     }
-    match open(&inner.http, &inner.compression, provider, &body).await {
+    match open(&inner.http, &inner.compression, provider, (&body, cache)).await {
         Ok((provider, endpoint, opened)) => {
             permit.report(opened.limits.rates.as_ref());
             let limits = opened.limits.clone().into_events();

@@ -325,6 +325,7 @@ impl Progress {
                     let model = end.model.filter(|_| !self.names_model);
                     out.extend(model.map(|model| Event::ServedBy { model }));
                     out.extend(self.items.complete(&end.output));
+                    out.extend(end.is_paused.then_some(Event::Paused));
                 }
                 out.push(end.event);
             }

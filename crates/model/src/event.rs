@@ -83,6 +83,8 @@ pub enum Event {
         raw: Arc<str>,
         item: Item,
     },
+    /// The response ends before the model has: it goes on when it is sent back. [`Event::Completed`] follows.
+    Paused,
     Completed {
         usage: Usage,
         /// The service tier that was used, as the provider names it.
@@ -226,6 +228,8 @@ pub struct Usage {
     pub cached_input: u64,
     /// Written to the prompt cache, where the provider counts that.
     pub cache_write: u64,
+    /// The part of `cache_write` that stays for an hour.
+    pub cache_write_1h: u64,
     pub output: u64,
     pub reasoning_output: u64,
     pub total: u64,

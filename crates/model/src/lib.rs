@@ -47,5 +47,5 @@ pub use provider::{
 };
 pub use rate_limits::{RateLimit, RateLimits};
 pub use upgrade::WebSocket;
-pub use wire::Wire;
+pub use wire::{CacheHints, CacheMarks, Wire};
 pub use wires::wire_of_address;

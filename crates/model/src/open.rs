@@ -9,6 +9,7 @@ use http_client::{DecodedBody, HttpClient, error_chain, permanent_problem, retry
 use hyper::http::response::Parts;
 use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
 use tokio::time;
+use wire::CacheHints;
 
 use crate::compression::{self, Compression, Encoded};
 use crate::decode::{self, MODEL_HEADERS};
@@ -74,9 +75,9 @@ pub(crate) async fn open(
     clients: &HttpClients,
     compression: &Compression,
     provider: &Arc<Provider>,
-    body: &Bytes,
+    (body, cache): (&Bytes, CacheHints),
 ) -> Result<(Arc<Provider>, Endpoint, Opened), Refused> {
-    let body = &Outgoing::new(provider, body)?;
+    let body = &Outgoing::new(provider, body, cache)?;
     let authorized = provider.authorized().await?;
     let refused = match open_authorized(clients, compression, &authorized, body).await {
         Ok((endpoint, opened)) => return Ok((authorized, endpoint, opened)),
@@ -233,10 +234,11 @@ fn refusal(provider: &Provider, endpoint: &Endpoint, head: &Parts, text: &[u8]) 
 /// provider's word.
 pub(crate) fn retry_of(failure: &Failure, status: StatusCode, headers: &HeaderMap) -> Retry {
     let transient = match failure.kind {
-        FailureKind::UsageLimitExceeded
-        | FailureKind::Unauthorized
-        | FailureKind::ContextWindowExceeded
-        | FailureKind::CyberPolicy => false,
+        // The same request fails again, even if a proxy says otherwise of its status.
+        FailureKind::UsageLimitExceeded | FailureKind::ContextWindowExceeded => {
+            return Retry::Never;
+        }
+        FailureKind::Unauthorized | FailureKind::CyberPolicy => false,
         _ => retry::is_transient(status.as_u16()),
     };
     let again = match headers.get("x-should-retry").map(|value| value.as_bytes()) {

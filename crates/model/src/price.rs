@@ -32,6 +32,8 @@ pub struct Prices {
     pub cached_input: Option<Price>,
     /// Input written to the provider's prompt cache; by default as other input.
     pub cache_write: Option<Price>,
+    /// Input that the prompt cache keeps for an hour; by default 1.6 times `cache_write`.
+    pub cache_write_1h: Option<Price>,
     /// Reasoning included.
     pub output: Price,
     /// Prices of service tiers that have others.
@@ -46,7 +48,15 @@ pub struct TierPrices {
     pub input: Price,
     pub cached_input: Option<Price>,
     pub cache_write: Option<Price>,
+    pub cache_write_1h: Option<Price>,
     pub output: Price,
+}
+
+/// The prices of input that the prompt cache has.
+struct CachePrices {
+    read: Option<Price>,
+    write: Option<Price>,
+    write_1h: Option<Price>,
 }
 
 impl Prices {
@@ -57,30 +67,40 @@ impl Prices {
     #[must_use]
     pub fn cost(&self, usage: &Usage, tier: Option<&str>) -> Option<i64> {
         let base = [self.input, self.output];
-        let cached = (self.cached_input, self.cache_write);
+        let cached = CachePrices {
+            read: self.cached_input,
+            write: self.cache_write,
+            write_1h: self.cache_write_1h,
+        };
         match tier {
             None | Some("auto" | "default" | "standard") => cost(usage, base, cached),
             Some(tier) => {
                 // Requests ask for `fast` what responses call `priority`.
                 let other = if tier == "fast" { "priority" } else { tier };
                 let prices = self.tiers.get(tier).or_else(|| self.tiers.get(other))?;
-                let cached = (prices.cached_input, prices.cache_write);
+                let cached = CachePrices {
+                    read: prices.cached_input,
+                    write: prices.cache_write,
+                    write_1h: prices.cache_write_1h,
+                };
                 cost(usage, [prices.input, prices.output], cached)
             }
         }
     }
 }
 
-fn cost(
-    usage: &Usage,
-    [input, output]: [Price; 2],
-    (cached, write): (Option<Price>, Option<Price>),
-) -> Option<i64> {
+fn cost(usage: &Usage, [input, output]: [Price; 2], cached: CachePrices) -> Option<i64> {
     let fresh = usage.input.checked_sub(usage.cached_input)?.checked_sub(usage.cache_write)?;
+    let short = usage.cache_write.checked_sub(usage.cache_write_1h)?;
+    let write = cached.write.unwrap_or(input);
+    // Of a provider that keeps the cache for two lifetimes, the prices are 1.25 and 2 times that of the input.
+    let long = |Price(write)| Price(write.saturating_mul(8).div_ceil(5));
+    let write_1h = cached.write_1h.or(cached.write.map(long)).unwrap_or(input);
     let parts = [
         (fresh, input),
-        (usage.cached_input, cached.unwrap_or(input)),
-        (usage.cache_write, write.unwrap_or(input)),
+        (usage.cached_input, cached.read.unwrap_or(input)),
+        (short, write),
+        (usage.cache_write_1h, write_1h),
         (usage.output, output),
     ];
     // Each product is below 2^104.
@@ -167,6 +187,11 @@ mod tests {
         check(usage(1_000_000, 0, 0, 1_000_000), Some("default"), Some("11.25"));
         check(usage(1000, 900, 0, 10), None, Some("0.0003375"));
         check(usage(1000, 0, 1000, 0), None, Some("0.0015625"));
+        // Of the written tokens 600 stay for an hour: 400 · 1.5625 + 600 · 2.5.
+        let hour = Usage { cache_write_1h: 600, ..usage(1000, 0, 1000, 0) };
+        check(hour, None, Some("0.002125"));
+        check(Usage { cache_write_1h: 1001, ..hour }, None, None);
+        check(hour, Some("flex"), Some("0.000625"));
         check(usage(1000, 500, 0, 10), Some("flex"), Some("0.000675"));
         check(usage(1000, 0, 0, 0), Some("fast"), Some("0.0025"));
         check(usage(1000, 0, 0, 0), Some("scale"), None);

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use wire::CacheHints;
 
 use crate::json;
 
@@ -30,6 +31,8 @@ pub struct Prompt {
     pub service_tier: Option<Arc<str>>,
     /// Requests encrypted reasoning, which a later request can carry without server-side state.
     pub include_encrypted_reasoning: bool,
+    /// The parts that later requests repeat, for the marks that some wires have for the prompt cache.
+    pub cache: CacheHints,
     /// Members that the provider does not know: `tool_choice`, `parallel_tool_calls`, `store`, `include`,
     /// `prompt_cache_key` and `text.format.strict` can be left out.
     pub left_out: Vec<String>,
@@ -214,6 +217,7 @@ mod tests {
             service_tier: Some("flex".into()),
             include_encrypted_reasoning: true,
             left_out: Vec::new(),
+            cache: CacheHints::default(),
         };
         let format = json!({"type": "json_schema", "name": "output", "strict": false,
             "schema": {"type": "object"}});

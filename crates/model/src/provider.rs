@@ -8,7 +8,7 @@ use http_client::{Secret, TlsFiles};
 use crate::local_server::LocalServer;
 
 use crate::Failure;
-use wire::Wire;
+use wire::{CacheMarks, Wire};
 
 /// Default of `model_providers.<id>.stream_idle_timeout_ms`.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -38,6 +38,8 @@ pub struct Provider {
     pub supports_websockets: bool,
     /// The kind of server, if it is one on the user's machine.
     pub local: Option<LocalServer>,
+    /// Marks for the prompt cache, in place of those that the server and the model are known to take.
+    pub cache_marks: Option<CacheMarks>,
     /// The header `traceparent` of requests over HTTP (W3C Trace Context), unless `http_headers` has one.
     pub traceparent: Option<String>,
 }
@@ -152,6 +154,7 @@ impl Provider {
             tls: TlsFiles::default(),
             supports_websockets: false,
             local: None,
+            cache_marks: None,
             traceparent: None,
         }
     }

@@ -2,13 +2,14 @@
 //! that the rest of the program knows Responses alone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use http_client::retry;
 use http_client::sse::{Reader, TooLong};
 use hyper::{Method, StatusCode, Uri};
 use serde_json::{Value, json};
-use wire::{EncodeContext, ResponseContext, Target, Wire};
+use wire::{CacheHints, EncodeContext, ResponseContext, Target, Wire};
 
 use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 
@@ -43,7 +44,11 @@ impl Outgoing {
     ///
     /// # Errors
     /// It has what the provider's wire cannot carry.
-    pub(crate) fn new(provider: &Provider, body: &Bytes) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        provider: &Provider,
+        body: &Bytes,
+        cache: CacheHints,
+    ) -> Result<Self, Failure> {
         // Reasoning of another wire, which a Responses server refuses, is left out below.
         let has_foreign = memchr::memmem::find(body, FOREIGN_REASONING).is_some();
         if provider.wire == Wire::Responses && !has_foreign {
@@ -60,7 +65,7 @@ impl Outgoing {
         };
         let (request, mut warnings) =
             wire::read_request(Wire::Responses, "", body).map_err(cannot)?;
-        let target = target(provider, &request.model);
+        let target = Target { cache, ..target(provider, &request.model) };
         let encoded = wire::write_request(provider.wire, &request, &target).map_err(cannot)?;
         warnings.extend(encoded.warnings);
         let mut left_out = Vec::new();
@@ -128,13 +133,13 @@ impl Translation {
     /// An event of it is too long.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut String) -> Result<(), TooLong> {
         let Self { reader, decoder, encoder, .. } = self;
-        reader.feed(bytes, |_, data| decoder.event(data, &mut |event| encoder.event(&event, out)))
+        reader.feed(bytes, |_, data| decoder.event(data, &mut |event| write(encoder, &event, out)))
     }
 
     /// The answer is over.
     pub(crate) fn finish(&mut self, out: &mut String) {
         let Self { reader, decoder, encoder, .. } = self;
-        let mut write = |event: wire::Event<'_>| encoder.event(&event, out);
+        let mut write = |event: wire::Event<'_>| write(encoder, &event, out);
         // Some servers leave out the blank line after the last event.
         if let Some(rest) = reader.rest().filter(|rest| !rest.is_empty()) {
             decoder.event(rest, &mut write);
@@ -153,7 +158,7 @@ impl Translation {
     pub(crate) fn document(mut self, body: &[u8], left_out: &mut Vec<String>) -> String {
         let mut out = String::new();
         let Self { decoder, encoder, .. } = &mut self;
-        decoder.document(body, &mut |event| encoder.event(&event, &mut out));
+        decoder.document(body, &mut |event| write(encoder, &event, &mut out));
         left_out.extend(self.left_out());
         out
     }
@@ -163,7 +168,34 @@ impl Translation {
 pub(crate) fn refusal(provider: &Provider, status: StatusCode, body: Bytes) -> Bytes {
     match provider.wire {
         Wire::Responses => body,
-        _ => wire::Failure::read(status.as_u16(), &body).body(Wire::Responses).into(),
+        _ => {
+            let mut failure = wire::Failure::read(status.as_u16(), &body);
+            say_wait(&mut failure);
+            failure.body(Wire::Responses).into()
+        }
+    }
+}
+
+/// Writes an event of the answer.
+fn write(encoder: &mut wire::Encoder, event: &wire::Event<'_>, out: &mut String) {
+    if let wire::Event::Failed { failure, usage } = event
+        && failure.retry_after_ms.is_some()
+    {
+        let mut failure = (*failure).clone();
+        say_wait(&mut failure);
+        return encoder.event(&wire::Event::Failed { failure: &failure, usage: *usage }, out);
+    }
+    encoder.event(event, out);
+}
+
+/// Adds the wait that the body of a failure asks for to its message, where the Responses API has it.
+fn say_wait(failure: &mut wire::Failure) {
+    if let Some(wait) = failure.retry_after_ms
+        && retry::wait_in_message(&failure.message).is_none()
+    {
+        failure
+            .message
+            .push_str(&format!(" (try again in {} s)", Duration::from_millis(wait).as_secs_f64()));
     }
 }
 
@@ -254,10 +286,14 @@ pub fn wire_of_address(base_url: &str) -> Wire {
 fn target(provider: &Provider, model: &str) -> Target {
     let host = provider.base_url.parse::<Uri>();
     let host = host.as_ref().ok().and_then(Uri::host).unwrap_or_default();
-    Target::of_server(provider.wire, &provider.id, host, model)
+    let mut target = Target::of_server(provider.wire, &provider.id, host, model);
+    if let Some(marks) = provider.cache_marks {
+        target.messages.cache = marks;
+    }
+    target
 }
 
-fn now() -> std::time::Duration {
+fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 

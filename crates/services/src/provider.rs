@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use config::HttpProvider;
-use config::table::{LoginMethod, WireApi};
-use model::{KeySource, Provider, Secret, TlsFiles, Transport, Wire};
+use config::table::{LoginMethod, PromptCache, WireApi};
+use model::{CacheMarks, KeySource, Provider, Secret, TlsFiles, Transport, Wire};
 
 use crate::accounts::{AccountConfig, AccountCredentials, Accounts, uses_environment_key};
 
@@ -92,6 +92,12 @@ fn with_key(http: &HttpProvider, api_key: KeySource, user_agent: Option<&str>) -
             ca_certificate: http.tls.ca_certificate.clone(),
             client_certificate: http.tls.client_certificate.clone(),
             client_private_key: http.tls.client_private_key.clone(),
+        },
+        cache_marks: match http.prompt_cache {
+            PromptCache::Auto => None,
+            PromptCache::Off => Some(CacheMarks::None),
+            PromptCache::Short => Some(CacheMarks::Short),
+            PromptCache::Long => Some(CacheMarks::Long),
         },
         traceparent: None,
     }

@@ -1,15 +1,17 @@
 //! The model's knowledge of a thread: its history, the settings of its last introduction, and the
 //! fragments for its next request.
 
+use crate::cache_life::CacheLife;
 use crate::configuration::Configuration;
 use crate::cx::Cx;
 use crate::history::{self, History};
 use crate::port::effect::Record;
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::item::UserContent;
+use crate::port::prompt::CacheHints;
 use crate::port::settings::Settings;
 use crate::port::thread::ProjectDocument;
-use crate::{Id, context, documents, skill_variables};
+use crate::{Id, Millis, context, documents, skill_variables};
 
 /// Characters of a preview.
 const MAX_PREVIEW: usize = 1000;
@@ -30,6 +32,9 @@ pub(crate) struct Conversation {
     documents: Vec<String>,
     /// True if the thread has its preview.
     has_preview: bool,
+    cache: CacheLife,
+    /// Those of the last request.
+    cache_hints: CacheHints,
 }
 
 impl Conversation {
@@ -46,7 +51,20 @@ impl Conversation {
             announcements: Vec::new(),
             documents,
             has_preview,
+            cache: CacheLife::default(),
+            cache_hints: CacheHints::default(),
         }
+    }
+
+    /// A request with the history is sent now.
+    pub(crate) fn note_request(&mut self, now: Millis) {
+        let (items, compacted) = (self.history.fragments().len(), self.history.compacted());
+        self.cache_hints = self.cache.request(now, items, compacted);
+    }
+
+    /// The parts of the last request that later ones repeat.
+    pub(crate) fn cache_hints(&self) -> CacheHints {
+        self.cache_hints
     }
 
     pub(crate) fn is_restored(&self) -> bool {
@@ -82,6 +100,7 @@ impl Conversation {
     /// which introduces the model to the settings again.
     pub(crate) fn forget(&mut self) {
         self.history = History::default();
+        self.cache.replaced();
         self.is_restored = false;
         self.introduced = None;
         self.repairs.clear();
@@ -228,6 +247,7 @@ impl Conversation {
         cx: &mut Cx,
     ) {
         self.history = History::new(fragments.clone());
+        self.cache.replaced();
         self.announcements.clear();
         self.introduced = Some(settings.clone());
         cx.persist(Record::Introduced(Box::new(settings.clone())));

@@ -32,6 +32,8 @@ pub(crate) struct History {
     counted: Option<(i64, usize)>,
     loaded: LoadedTools,
     call_ids: CallIds,
+    /// Number of fragments up to the summary of the last compaction.
+    compacted: usize,
     /// It has messages of the model that say nothing, which requests leave out.
     has_empty_messages: bool,
 }
@@ -61,6 +63,11 @@ impl History {
         &self.loaded
     }
 
+    /// Number of fragments up to the summary of the last compaction, which stay until the next one.
+    pub(crate) fn compacted(&self) -> usize {
+        self.compacted
+    }
+
     /// The ids of its calls.
     pub(crate) fn call_ids(&self) -> &CallIds {
         &self.call_ids
@@ -75,10 +82,10 @@ impl History {
     /// The input of a request, made of this history, for a model with this kind of search.
     pub(crate) fn understood(&self, mut input: PromptInput, search: SearchTool) -> PromptInput {
         if self.has_empty_messages {
-            input = PromptInput::new(sendable::without_empty_messages(input.into_items()));
+            input = input.rewritten(sendable::without_empty_messages);
         }
         if search == SearchTool::Function && self.loaded.has_native() {
-            return PromptInput::new(loaded_tools::searches_as_functions(input.into_items()));
+            return input.rewritten(loaded_tools::searches_as_functions);
         }
         input
     }
@@ -93,7 +100,11 @@ impl History {
         if fragment.effective_mark() == Mark::Summarized {
             self.summarized += added;
         }
+        let is_summary = is_summary(&fragment);
         self.fragments.push(fragment);
+        if is_summary {
+            self.compacted = self.fragments.len();
+        }
     }
 
     pub(crate) fn extend(&mut self, fragments: impl IntoIterator<Item = Fragment>) {
@@ -118,6 +129,18 @@ impl History {
     pub(crate) fn summarized_tokens(&self) -> u64 {
         (self.summarized / BYTES_A_TOKEN) as u64
     }
+}
+
+/// Begins the text of a compaction's summary.
+pub(crate) const SUMMARY_TAG: &str = "<conversation_summary>";
+
+/// Returns whether a fragment is the summary of a compaction. By its text: a restored history has no other record of
+/// its compaction.
+fn is_summary(fragment: &Fragment) -> bool {
+    // The text follows the head of a message.
+    const HEAD: usize = 128;
+    let head = &fragment.text[..fragment.text.floor_char_boundary(HEAD)];
+    fragment.mark == Mark::Summarized && head.contains(SUMMARY_TAG) && head.contains("\"user\"")
 }
 
 /// A part of the history as every provider takes it.
@@ -180,7 +203,7 @@ pub(crate) fn message(role: &str, text: &str) -> Arc<str> {
 impl Prompt {
     /// Adds a note of the server, for this request only.
     pub fn add_notice(&mut self, text: &str) {
-        self.input.push(message("developer", text));
+        self.input.push_passing(message("developer", text));
     }
 }
 

@@ -25,6 +25,7 @@
 //!   the tool. The tools of clients implement the same trait, with data in place of code.
 
 mod approvals;
+mod cache_life;
 mod calls;
 mod concessions;
 mod configuration;
@@ -79,7 +80,7 @@ pub use port::model::{
     ResponseSource, ResponseUsage, Retry, Retrying, Usage, Verification,
 };
 pub use port::permission::{Grant, GrantScope, Permissions};
-pub use port::prompt::{Prompt, PromptInput};
+pub use port::prompt::{CacheHints, Prompt, PromptInput};
 pub use port::question::{QuestionOption, UserAnswers, UserQuestion, not_answered};
 pub use port::review::{ReviewFinding, ReviewFindings, ReviewLocation};
 pub use port::server_tool::{

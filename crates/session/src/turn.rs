@@ -67,6 +67,8 @@ pub(crate) struct Turn {
     received_calls: ReceivedCalls,
     /// True if the model must be asked again though no call was made.
     again: bool,
+    /// Number of responses that ended before the model had.
+    pauses: u32,
     /// True if a call has ended the work of the turn: the model gets no further request.
     is_finished: bool,
     /// True if the model called a tool.
@@ -128,6 +130,7 @@ impl Turn {
             calls: Calls::default(),
             received_calls: ReceivedCalls::default(),
             again: asks_model,
+            pauses: 0,
             is_finished: false,
             made_calls: false,
             output_schema,

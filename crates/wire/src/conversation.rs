@@ -24,8 +24,8 @@ pub(crate) struct Conversation<'r> {
 #[derive(Debug)]
 pub(crate) struct Turn<'r> {
     pub(crate) parts: Parts<'r>,
-    /// Number of items of the input up to the end of the turn.
-    pub(crate) end: usize,
+    /// Number of items of the input up to the end of each part of a user's turn; empty for the assistant's.
+    pub(crate) ends: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -223,15 +223,13 @@ impl<'r> Reader<'r> {
         if self.has_output {
             self.answer();
         }
-        let end = self.index + 1;
-        if let Some(Turn { parts: Parts::Assistant(parts), end: last }) =
+        if let Some(Turn { parts: Parts::Assistant(parts), .. }) =
             self.conversation.turns.last_mut()
         {
-            parts.push(said);
-            *last = end;
-            return;
+            return parts.push(said);
         }
-        self.conversation.turns.push(Turn { parts: Parts::Assistant(vec![said]), end });
+        let (parts, ends) = (Parts::Assistant(vec![said]), Vec::new());
+        self.conversation.turns.push(Turn { parts, ends });
     }
 
     fn hear(&mut self, heard: Heard<'r>) {
@@ -251,13 +249,11 @@ impl<'r> Reader<'r> {
     }
 
     fn push_heard(&mut self, heard: Heard<'r>, end: usize) {
-        if let Some(Turn { parts: Parts::User(parts), end: last }) =
-            self.conversation.turns.last_mut()
-        {
+        if let Some(Turn { parts: Parts::User(parts), ends }) = self.conversation.turns.last_mut() {
             parts.push(heard);
-            *last = end;
-            return;
+            return ends.push(end);
         }
-        self.conversation.turns.push(Turn { parts: Parts::User(vec![heard]), end });
+        let (parts, ends) = (Parts::User(vec![heard]), vec![end]);
+        self.conversation.turns.push(Turn { parts, ends });
     }
 }

@@ -139,6 +139,10 @@ impl Usage {
                 if self.written > 0 {
                     details.number("cache_write_tokens", self.written);
                 }
+                // No member of the API: the part of them that another wire keeps for an hour.
+                if self.written_hour > 0 {
+                    details.number("cache_write_1h_tokens", self.written_hour);
+                }
             });
             usage.number("output_tokens", self.output);
             usage.object("output_tokens_details", |details| {

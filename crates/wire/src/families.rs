@@ -2,8 +2,8 @@
 
 use crate::kind::Wire;
 use crate::target::{
-    CacheMarks, ChatOptions, GeminiOptions, GeminiThinking, MessagesOptions, MessagesThinking,
-    Target,
+    CacheHints, CacheMarks, ChatOptions, GeminiOptions, GeminiThinking, MessagesOptions,
+    MessagesThinking, Target,
 };
 
 impl Target {
@@ -14,7 +14,7 @@ impl Target {
             provider: provider.to_owned(),
             model: model.to_owned(),
             max_output: max_output(wire, model),
-            stable_items: 0,
+            cache: CacheHints::default(),
             messages: messages(host, model),
             chat: ChatOptions::of_host(host),
             gemini: gemini(model),
@@ -59,7 +59,9 @@ fn messages(host: &str, model: &str) -> MessagesOptions {
         };
     }
     let is_own = host.ends_with("anthropic.com");
-    let base = MessagesOptions { has_sampling: true, ..base };
+    // Others take marks of an hour for some models only.
+    let cache = if is_own { CacheMarks::Adaptive } else { CacheMarks::Short };
+    let base = MessagesOptions { has_sampling: true, cache, ..base };
     if has_any(
         name,
         &[

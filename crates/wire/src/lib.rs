@@ -72,8 +72,8 @@ pub use response::Response;
 pub use responses::read_item;
 pub use shared::MAX_ITEMS;
 pub use target::{
-    CacheMarks, ChatCallIds, ChatLimit, ChatOptions, ChatReasoning, ChatThinking, Encoded,
-    GeminiOptions, GeminiThinking, MessagesOptions, MessagesThinking, Target, key_header,
+    CacheHints, CacheMarks, ChatCallIds, ChatLimit, ChatOptions, ChatReasoning, ChatThinking,
+    Encoded, GeminiOptions, GeminiThinking, MessagesOptions, MessagesThinking, Target, key_header,
 };
 pub use warning::{MAX_WARNINGS, Warning, Warnings};
 

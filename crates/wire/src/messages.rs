@@ -3,6 +3,7 @@
 mod decode;
 mod document;
 mod encode;
+mod marks;
 mod parameters;
 mod read;
 mod usage;

@@ -14,8 +14,8 @@ pub struct Target {
     pub model: String,
     /// Largest output of the model, in tokens. Messages requires a limit: it is sent where the request has none.
     pub max_output: Option<u64>,
-    /// Number of items at the beginning of the input that stay the same until the next compaction.
-    pub stable_items: usize,
+    /// The use that later requests of the conversation make of this one's prompt cache.
+    pub cache: CacheHints,
     pub messages: MessagesOptions,
     pub chat: ChatOptions,
     pub gemini: GeminiOptions,
@@ -34,6 +34,20 @@ impl Target {
     pub(crate) fn for_request(&self, request: &Request<'_>) -> Self {
         Self { model: self.model_of(request).to_owned(), ..self.clone() }
     }
+}
+
+/// The parts of a conversation that later requests repeat, for marks of the prompt cache. Numbers of items count from the
+/// beginning of the input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheHints {
+    /// Numbers of items up to which the provider still has the input when the latest turns have expired: the end of the
+    /// last compaction, or of the history at an earlier pause; ascending, 0 for none. There are two in the
+    /// request after a pause: what was kept is read up to the first, and more is kept up to the second.
+    pub stable: [usize; 2],
+    /// Number of items at the end of the input that only this request has.
+    pub passing: usize,
+    /// The conversation pauses for longer than the short time to live, and for less than the long one.
+    pub is_long: bool,
 }
 
 /// Switches of a Messages server.
@@ -77,8 +91,10 @@ pub enum CacheMarks {
     None,
     /// Up to four marks of five minutes.
     Short,
-    /// Marks of one hour for what stays until the next compaction, of five minutes for the latest turns.
+    /// Marks of one hour for instructions, tools and what is stable, of five minutes for the latest turns.
     Long,
+    /// As `Long` for conversations that pause ([`CacheHints::is_long`]), as `Short` for others.
+    Adaptive,
 }
 
 impl Default for MessagesOptions {
@@ -93,7 +109,7 @@ impl Default for MessagesOptions {
             has_system_messages: false,
             web_search: Some("web_search_20250305".to_owned()),
             has_sampling: false,
-            cache: CacheMarks::Short,
+            cache: CacheMarks::Adaptive,
         }
     }
 }

@@ -62,6 +62,19 @@ choices! {
     }
 }
 choices! {
+    /// `model_providers.<id>.prompt_cache`: the marks of requests for the provider's prompt cache.
+    PromptCache {
+        /// By the provider and the pauses of a thread.
+        Auto = "auto",
+        /// No marks.
+        Off = "off",
+        /// Marks of five minutes.
+        Short = "5m",
+        /// Marks of an hour for what stays the same for longer, of five minutes for the last turns.
+        Long = "1h",
+    }
+}
+choices! {
     /// `model_providers.<id>.tool_types`: a type of tool other than a function.
     ToolType {
         /// `apply_patch` with free text.
@@ -116,6 +129,9 @@ options! {
         /// The protocol that the provider speaks. With any but `responses`, requests and answers are
         /// translated.
         wire_api: WireApi = WireApi::Responses, ANY, Effect::Active;
+        /// Time for which a provider with `wire_api = "messages"` keeps the prompt cache of a thread: `auto` chooses an hour for
+        /// threads that pause for longer than five minutes, where the provider takes that; `off` sends no marks.
+        prompt_cache: PromptCache = PromptCache::Auto, ANY, Effect::Active;
         /// TLS certificates, beyond those that `AGENT_CA_CERTIFICATE` and `SSL_CERT_FILE` name.
         tls: ProviderTls, ANY, Effect::Group;
     }

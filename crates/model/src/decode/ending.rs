@@ -13,6 +13,8 @@ pub(super) struct End<'a> {
     /// [`Event::Completed`] or [`Event::Failed`].
     pub(super) event: Event,
     pub(super) model: Option<String>,
+    /// The model's turn is not over (`end_turn: false`).
+    pub(super) is_paused: bool,
     /// The JSON of its items, where the end repeats them.
     pub(super) output: Vec<&'a str>,
 }
@@ -35,6 +37,7 @@ struct Response<'a> {
     error: Value,
     usage: Value,
     service_tier: Value,
+    end_turn: Value,
     incomplete_details: Value,
     #[serde(borrow)]
     output: Option<&'a RawValue>,
@@ -77,7 +80,7 @@ pub(super) fn read<'a>(kind: &str, data: &'a [u8]) -> Result<End<'a>, Failure> {
     let output: Option<Vec<&RawValue>> =
         response.output.and_then(|output| serde_json::from_str(output.get()).ok());
     let output = output.unwrap_or_default().into_iter().map(RawValue::get).collect();
-    Ok(End { event, model, output })
+    Ok(End { event, model, is_paused: response.end_turn == Value::Bool(false), output })
 }
 
 /// Returns whether JSON without the type of an event is the end of a response: an event around one, or the
@@ -132,6 +135,7 @@ struct WireUsage {
 struct WireInputDetails {
     cached_tokens: u64,
     cache_write_tokens: Option<u64>,
+    cache_write_1h_tokens: Option<u64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -148,6 +152,7 @@ impl From<WireUsage> for Usage {
             input: wire.input_tokens,
             cached_input: input.cached_tokens,
             cache_write: input.cache_write_tokens.unwrap_or_default(),
+            cache_write_1h: input.cache_write_1h_tokens.unwrap_or_default(),
             output: wire.output_tokens,
             reasoning_output: wire.output_tokens_details.unwrap_or_default().reasoning_tokens,
             total: wire.total_tokens.unwrap_or(sum),

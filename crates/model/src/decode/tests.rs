@@ -182,12 +182,13 @@ fn reasoning_drops_members_that_providers_refuse() {
 #[test]
 fn the_end_is_reported_once() {
     let done = json!({"type": "response.completed", "response": {"id": "r", "service_tier": "flex", "usage": {
-        "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3}, "output_tokens": 5,
+        "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3, "cache_write_1h_tokens": 1}, "output_tokens": 5,
         "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": 15}}});
     let usage = Usage {
         input: 10,
         cached_input: 4,
         cache_write: 3,
+        cache_write_1h: 1,
         output: 5,
         reasoning_output: 2,
         total: 15,

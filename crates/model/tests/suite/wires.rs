@@ -1,6 +1,8 @@
 //! Providers with another wire than Responses, against real loopback HTTP: where and how a request is sent, and what
 //! the answer becomes.
 
+mod failures;
+
 use std::sync::Arc;
 
 use model::{Client, Event, FailureKind, Item, ModelsAnswer, Prompt, Provider, Retry, Wire};

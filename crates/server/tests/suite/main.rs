@@ -114,6 +114,7 @@ mod user_shell;
 mod verdicts;
 mod waiting;
 mod web_search;
+mod wires;
 mod worktrees;
 
 use serde_json::{Value, json};

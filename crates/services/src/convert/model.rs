@@ -37,6 +37,7 @@ pub fn event(event: model::Event) -> Option<ModelEvent> {
         }
         Event::Held => ModelEvent::Held,
         Event::Sent => ModelEvent::Sent,
+        Event::Paused => ModelEvent::Paused,
         Event::Created { .. }
         | Event::RateLimits(_)
         | Event::PlanUsage(_)
@@ -143,6 +144,10 @@ pub fn prompt(prompt: Prompt, cache_key: &str, info: &model::catalog::ModelInfo)
     model::Prompt {
         model: arc(prompt.model),
         instructions: prompt.instructions,
+        cache: {
+            let session::CacheHints { stable, passing, is_long } = prompt.input.cache();
+            model::CacheHints { stable, passing, is_long }
+        },
         input: prompt.input.into_items(),
         tools: prompt.tools,
         parallel_tool_calls: info.supports_parallel_tool_calls,

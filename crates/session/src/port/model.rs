@@ -202,6 +202,9 @@ pub enum ModelEvent {
     Held,
     /// A request that waited for the provider's rate limit is sent.
     Sent,
+    /// The response ends before the model has: a tool of the provider ran long. It goes on when it is sent back.
+    /// [`ModelEvent::Completed`] follows.
+    Paused,
     /// The response is whole.
     Completed { usage: ResponseUsage },
     /// The response failed.

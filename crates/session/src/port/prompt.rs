@@ -75,17 +75,56 @@ pub struct PromptInput {
     items: Vec<Arc<str>>,
     /// Sum of the items' weights.
     weight: usize,
+    cache: CacheHints,
+}
+
+/// The parts of a request that later requests repeat, for marks of the provider's prompt cache. Numbers of items count from
+/// the beginning of the input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheHints {
+    /// Numbers of items up to which the provider keeps the input for longer, ascending; 0 for none. There are two
+    /// in the request after a pause: what was kept is read up to the first, and more is kept up to the second.
+    pub stable: [usize; 2],
+    /// Number of items at the end that only this request has.
+    pub passing: usize,
+    /// The pauses of the thread are longer than the short time to live, and shorter than the long one.
+    pub is_long: bool,
 }
 
 impl PromptInput {
     pub(crate) fn new(items: Vec<Arc<str>>) -> Self {
         let weight = items.iter().map(|item| weight(item)).sum();
-        Self { items, weight }
+        Self::weighed(items, weight)
     }
 
     /// Items of a known weight.
     pub(crate) fn weighed(items: Vec<Arc<str>>, weight: usize) -> Self {
-        Self { items, weight }
+        Self { items, weight, cache: CacheHints::default() }
+    }
+
+    pub(crate) fn with_cache(self, cache: CacheHints) -> Self {
+        Self { cache, ..self }
+    }
+
+    /// The parts that later requests repeat. Unknown after a change of the items that does not keep their number.
+    pub fn cache(&self) -> CacheHints {
+        self.cache
+    }
+
+    /// The items as `change` rewrites them. It rewrites a prefix to a prefix.
+    pub(crate) fn rewritten(self, change: impl Fn(Vec<Arc<str>>) -> Vec<Arc<str>>) -> Self {
+        let stable = self.cache.stable.map(|end| {
+            let prefix = &self.items[..end.min(self.items.len())];
+            if prefix.is_empty() { 0 } else { change(prefix.to_vec()).len() }
+        });
+        let cache = CacheHints { stable, ..self.cache };
+        Self::new(change(self.items)).with_cache(cache)
+    }
+
+    /// Adds an item that later requests do not have.
+    pub(crate) fn push_passing(&mut self, item: Arc<str>) {
+        self.cache.passing += 1;
+        self.push(item);
     }
 
     pub(crate) fn push(&mut self, item: Arc<str>) {

@@ -8,7 +8,7 @@ use super::{Kind, Request, Turn};
 use crate::port::effect::Effect;
 use crate::port::item::ItemStatus;
 use crate::port::model::{Failure, FailureKind, ModelEvent, ResponseUsage, Retrying};
-use crate::port::prompt::{Prompt, PromptInput};
+use crate::port::prompt::Prompt;
 use crate::processes::output;
 use crate::sample::TooLong;
 use crate::sample::retry::Attempts;
@@ -60,7 +60,8 @@ impl Turn {
             return;
         }
         let Some(compaction) = &mut self.compaction else { return };
-        let input = PromptInput::new(compaction.request(thread));
+        thread.conversation.note_request(thread.cx.now);
+        let input = compaction.request(thread);
         let search = thread.configuration.offer().tools().search;
         let input = thread.conversation.history().understood(input, search);
         let has_tools = compaction.has_tools();
@@ -95,6 +96,7 @@ impl Turn {
             | ModelEvent::SummaryPartAdded { .. }
             | ModelEvent::Notice(_)
             | ModelEvent::Held
+            | ModelEvent::Paused
             | ModelEvent::Sent => {}
             ModelEvent::Completed { usage } => self.summary_completed(usage, thread),
             ModelEvent::Failed(failure) => self.summary_failed(failure, thread),

@@ -18,6 +18,7 @@ use crate::omitted::OmittedMessages;
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::item::Item;
 use crate::port::model::ModelItem;
+use crate::port::prompt::PromptInput;
 use crate::port::tool_set::TOOL_SEARCH;
 use crate::thread::Thread;
 use crate::{Id, context};
@@ -65,14 +66,18 @@ impl Compaction {
     }
 
     /// The input of a request for the summary, which starts over.
-    pub(crate) fn request(&mut self, thread: &Thread) -> Vec<Arc<str>> {
+    pub(crate) fn request(&mut self, thread: &Thread) -> PromptInput {
         self.summary.clear();
         self.called = None;
         let parts = shortened(thread.conversation.history(), self.left_out);
-        let mut input: Vec<Arc<str>> = parts.into_iter().map(|part| part.text).collect();
+        let mut input = PromptInput::new(parts.into_iter().map(|part| part.text).collect());
+        if self.left_out == 0 {
+            input = input.with_cache(thread.conversation.cache_hints());
+        }
         let configured = thread.configuration.context().compact_prompt.clone();
         let prompt = configured.unwrap_or_else(default_prompt);
-        input.push(history::message("user", &prompt));
+        // The history that follows has the summary in place of the rest.
+        input.push_passing(history::message("user", &prompt));
         input
     }
 
@@ -155,7 +160,8 @@ impl Compaction {
         let omitted = OmittedMessages::in_history(thread.conversation.history().fragments().iter());
         let omitted = omitted.and(&kept[..dropped]);
         let text = format!(
-            "<conversation_summary>\n{}\n</conversation_summary>\n\n{state}",
+            "{}\n{}\n</conversation_summary>\n\n{state}",
+            history::SUMMARY_TAG,
             self.summary.trim()
         );
         let configuration = &thread.configuration;

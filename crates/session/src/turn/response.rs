@@ -16,7 +16,7 @@ use crate::port::item::Change;
 use crate::port::model::{
     Failure, FailureKind, ModelEvent, ModelItem, ModelNotice, ResponseUsage, Retrying,
 };
-use crate::port::prompt::Prompt;
+use crate::port::prompt::{CacheHints, Prompt};
 use crate::port::tool_error::ToolError;
 use crate::port::tool_set::{PatchTool, TOOL_SEARCH};
 use crate::processes::output;
@@ -27,6 +27,8 @@ use crate::tools::{self, RejectedCall, ToolCall};
 
 /// Bytes shown of an item that only the provider knows.
 const MAX_SHOWN: usize = 4_096;
+/// Most responses of a turn that end before the model has; the turn ends with the one after.
+const MAX_PAUSES: u32 = 64;
 
 impl Turn {
     /// Asks the model.
@@ -41,6 +43,7 @@ impl Turn {
         let output_schema = self.output_schema.clone();
         let sample = self.new_sample(thread);
         self.go_on_with_unfinished();
+        thread.conversation.note_request(thread.cx.now);
         let mut prompt = self.prompt(output_schema, thread);
         thread.concessions.apply(&mut prompt);
         thread.cx.push(Effect::Sample { sample, prompt });
@@ -79,7 +82,11 @@ impl Turn {
         };
         let history = review.map_or(thread.conversation.history(), |review| review.history());
         let search = thread.configuration.offer().tools().search;
-        let input = history.understood(history.input(), search);
+        let hints = match review {
+            Some(_) => CacheHints::default(),
+            None => thread.conversation.cache_hints(),
+        };
+        let input = history.understood(history.input().with_cache(hints), search);
         let (is_review, has_goal) = (review.is_some(), thread.goal.is_open());
         let tools = thread.configuration.offered(is_review, has_goal, history.loaded_tools());
         let configuration = &thread.configuration;
@@ -148,6 +155,11 @@ impl Turn {
                 self.patch_preview(index, changes, thread)
             }
             ModelEvent::ItemDone { index, raw, item } => self.item_done(index, &raw, item, thread),
+            ModelEvent::Paused => {
+                self.pauses += 1;
+                self.again |= self.pauses <= MAX_PAUSES;
+                Ok(())
+            }
             ModelEvent::Completed { usage } => {
                 self.response_completed(usage, thread);
                 Ok(())

@@ -104,6 +104,7 @@ pub(super) async fn read_items(mut stream: Response) -> Result<ModelAnswer, Fail
                 | ModelEvent::SummaryPartAdded { .. }
                 | ModelEvent::Notice(_)
                 | ModelEvent::Held
+                | ModelEvent::Paused
                 | ModelEvent::Sent => {}
                 ModelEvent::Completed { usage } => {
                     answer.usage = usage;

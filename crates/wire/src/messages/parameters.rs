@@ -1,38 +1,21 @@
-//! Parameters of a Messages request besides its messages: tools, the form of the answer, thinking, marks of the cache.
+//! Parameters of a Messages request besides its messages: tools, the form of the answer, thinking.
 
+use super::marks::write_mark;
 use crate::error::{Code, Error};
 use crate::json::Members;
 use crate::kind::Wire;
 use crate::offer::Offer;
 use crate::request::{Format, Request, ToolChoice};
-use crate::target::{CacheMarks, MessagesThinking, Target};
+use crate::target::{MessagesThinking, Target};
 use crate::warning::Warnings;
 
 /// Smallest budget of thinking that the API takes, in tokens.
 const MIN_BUDGET: u64 = 1024;
 
-pub(super) const SHORT_MARK: &str = "{\"type\":\"ephemeral\"}";
-const LONG_MARK: &str = "{\"type\":\"ephemeral\",\"ttl\":\"1h\"}";
-
-/// The mark of what stays until the next compaction.
-pub(super) fn first_mark(target: &Target) -> Option<&'static str> {
-    match target.messages.cache {
-        CacheMarks::None => None,
-        CacheMarks::Short => Some(SHORT_MARK),
-        CacheMarks::Long => Some(LONG_MARK),
-    }
-}
-
-pub(super) fn write_mark(mark: Option<&str>, block: &mut Members<'_>) {
-    if let Some(mark) = mark {
-        block.raw("cache_control", mark);
-    }
-}
-
 pub(super) fn write_tools(
     offer: &Offer<'_>,
     target: &Target,
-    is_marked: bool,
+    mark: Option<&'static str>,
     warnings: &mut Warnings,
     body: &mut Members<'_>,
 ) -> Result<(), Error> {
@@ -55,7 +38,7 @@ pub(super) fn write_tools(
         warnings.add("tools[].search_context_size", "the search has no size");
     }
     let last = (offer.functions.len() + usize::from(web_search.is_some())).saturating_sub(1);
-    let mark = |index: usize| if is_marked && index == last { first_mark(target) } else { None };
+    let mark = |index: usize| mark.filter(|_| index == last);
     body.array("tools", |list| {
         for (index, function) in offer.functions.iter().enumerate() {
             list.object(|tool| {

@@ -1,10 +1,8 @@
 //! Writes the body of a Messages request. Members that change least come first, and the messages last, so that a
 //! longer history begins with the bytes of a shorter one: only marks of the cache move.
 
-use super::parameters::{
-    SHORT_MARK, first_mark, write_mark, write_output_config, write_thinking, write_tool_choice,
-    write_tools,
-};
+use super::marks::{Marks, write_mark};
+use super::parameters::{write_output_config, write_thinking, write_tool_choice, write_tools};
 use crate::conversation::{Answered, Conversation, Heard, Parts, Said, Turn};
 use crate::envelope::Payload;
 use crate::error::Error;
@@ -12,7 +10,7 @@ use crate::json::{Elements, Members, object};
 use crate::kind::Wire;
 use crate::offer::{Offer, arguments};
 use crate::request::{Content, Request, Source};
-use crate::target::{CacheMarks, Encoded, Target};
+use crate::target::{Encoded, Target};
 use crate::warning::Warnings;
 
 /// The limit of the output where neither the request nor the model's entry has one, in tokens.
@@ -35,11 +33,13 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
     let max_tokens = request.max_output_tokens.or(target.max_output).unwrap_or(DEFAULT_MAX_TOKENS);
     let mut body = String::with_capacity(4096);
     let mut failure = Ok(());
+    let marks = Marks::new(&conversation, request.input.len(), target);
     object(&mut body, |body| {
         body.text("model", &target.model);
         body.number("max_tokens", max_tokens);
-        let has_system = write_system(request, &conversation, target, body);
-        failure = write_tools(&offer, target, !has_system, &mut warnings, body)
+        let has_system = write_system(request, &conversation, marks.first(), body);
+        let mark = marks.first().filter(|_| !has_system);
+        failure = write_tools(&offer, target, mark, &mut warnings, body)
             .and_then(|()| write_tool_choice(request, &offer, body))
             .and_then(|()| write_output_config(request, target, body));
         write_thinking(request, target, max_tokens, &mut warnings, body);
@@ -59,7 +59,6 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
             body.object("metadata", |metadata| metadata.text("user_id", user));
         }
         body.bool("stream", request.stream);
-        let marks = marks(&conversation, target);
         body.array("messages", |list| {
             let mut writer = Writer { target, warnings: &mut warnings, failure: Ok(()) };
             writer.messages(&conversation, &marks, list);
@@ -101,7 +100,7 @@ fn warn(request: &Request<'_>, target: &Target, warnings: &mut Warnings) {
 fn write_system(
     request: &Request<'_>,
     conversation: &Conversation<'_>,
-    target: &Target,
+    mark: Option<&str>,
     body: &mut Members<'_>,
 ) -> bool {
     let instructions = request.instructions.as_deref().into_iter();
@@ -113,30 +112,12 @@ fn write_system(
                 block.text("type", "text");
                 block.text("text", text);
                 if index == last {
-                    write_mark(first_mark(target), block);
+                    write_mark(mark, block);
                 }
             });
         }
     });
     true
-}
-
-/// The mark of each turn: of the last one up to the last compaction, the last user's turn but one, and the last.
-fn marks(conversation: &Conversation<'_>, target: &Target) -> Vec<Option<&'static str>> {
-    let mut marks = vec![None; conversation.turns.len()];
-    if target.messages.cache == CacheMarks::None {
-        return marks;
-    }
-    let is_user = |turn: &Turn<'_>| matches!(turn.parts, Parts::User(_));
-    let users = conversation.turns.iter().enumerate().filter(|(_, turn)| is_user(turn));
-    for (index, _) in users.clone().rev().take(2) {
-        marks[index] = Some(SHORT_MARK);
-    }
-    let stable = users.clone().rev().find(|(_, turn)| turn.end <= target.stable_items);
-    if let Some((index, _)) = stable {
-        marks[index] = first_mark(target);
-    }
-    marks
 }
 
 struct Writer<'w> {
@@ -149,16 +130,16 @@ impl Writer<'_> {
     fn messages(
         &mut self,
         conversation: &Conversation<'_>,
-        marks: &[Option<&'static str>],
+        marks: &Marks,
         list: &mut Elements<'_>,
     ) {
         let turns = &conversation.turns;
         if matches!(turns.first(), None | Some(Turn { parts: Parts::Assistant(_), .. })) {
             write_note("(The conversation begins here.)", list);
         }
-        for (turn, mark) in turns.iter().zip(marks) {
+        for (index, turn) in turns.iter().enumerate() {
             match &turn.parts {
-                Parts::User(parts) => self.user(parts, *mark, list),
+                Parts::User(parts) => self.user(parts, &|part| marks.of(index, part), list),
                 Parts::Assistant(parts) => assistant(parts, list),
             }
         }
@@ -172,7 +153,13 @@ impl Writer<'_> {
         }
     }
 
-    fn user(&mut self, parts: &[Heard<'_>], mark: Option<&str>, list: &mut Elements<'_>) {
+    /// `mark`: that of the part at a position.
+    fn user(
+        &mut self,
+        parts: &[Heard<'_>],
+        mark: &dyn Fn(usize) -> Option<&'static str>,
+        list: &mut Elements<'_>,
+    ) {
         // Instructions are messages of their own where the API takes them.
         let has_role = self.target.messages.has_system_messages;
         let mut rest = parts;
@@ -181,13 +168,13 @@ impl Writer<'_> {
             let first = is_system(&rest[0]);
             let length = rest.iter().take_while(|part| is_system(part) == first).count();
             let (group, after) = rest.split_at(length);
+            let position = parts.len() - rest.len();
             rest = after;
             list.object(|message| {
                 message.text("role", if first { "system" } else { "user" });
                 message.array("content", |blocks| {
                     for (index, part) in group.iter().enumerate() {
-                        let is_last = rest.is_empty() && index + 1 == group.len();
-                        self.heard(part, mark.filter(|_| is_last), first, blocks);
+                        self.heard(part, mark(position + index), first, blocks);
                     }
                 });
             });

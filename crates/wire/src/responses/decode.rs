@@ -300,6 +300,7 @@ fn read_usage(raw: &RawValue) -> Usage {
     struct InputDetails {
         cached_tokens: Count,
         cache_write_tokens: Count,
+        cache_write_1h_tokens: Count,
     }
     #[derive(Deserialize, Default)]
     #[serde(default)]
@@ -314,6 +315,7 @@ fn read_usage(raw: &RawValue) -> Usage {
         input: number(counts.input_tokens),
         cached: number(input.cached_tokens),
         written: number(input.cache_write_tokens),
+        written_hour: number(input.cache_write_1h_tokens).min(number(input.cache_write_tokens)),
         output: number(counts.output_tokens),
         reasoning: number(output.reasoning_tokens),
         ..Usage::default()

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use wire::{CacheMarks, ChatOptions, MessagesOptions, Target, Wire, read_request, write_request};
+use wire::{
+    CacheHints, CacheMarks, ChatOptions, MessagesOptions, Target, Wire, read_request, write_request,
+};
 
 use crate::support::{request, target};
 
@@ -145,9 +147,10 @@ proptest! {
     #[test]
     fn any_history_follows_the_rules_of_every_wire(input in prop::collection::vec(any_item(), 0..12)) {
         let body = body(&input);
-        for cache in [CacheMarks::None, CacheMarks::Long] {
-            let messages = MessagesOptions { cache, ..MessagesOptions::default() };
-            let target = Target { messages, stable_items: 3, ..target() };
+        for marks in [CacheMarks::None, CacheMarks::Long] {
+            let messages = MessagesOptions { cache: marks, ..MessagesOptions::default() };
+            let cache = CacheHints { stable: [3, 5], passing: 1, is_long: false };
+            let target = Target { messages, cache, ..target() };
             check_messages(&request(Wire::Responses, Wire::Messages, &target, &body).unwrap().0);
         }
         for host in ["", "api.openai.com", "api.deepseek.com", "api.mistral.ai"] {

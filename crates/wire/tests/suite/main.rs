@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod broken;
+mod cache_marks;
 mod histories;
+mod prefix;
 mod quirks;
 mod requests;
 mod support;

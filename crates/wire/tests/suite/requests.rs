@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use wire::{
-    CacheMarks, ChatOptions, Envelope, MessagesOptions, MessagesThinking, Payload, Target, Wire,
-    read_request, write_request,
+    ChatOptions, Envelope, MessagesOptions, MessagesThinking, Payload, Target, Wire, read_request,
+    write_request,
 };
 
 use crate::support::{request, target};
@@ -168,23 +168,6 @@ fn reasoning_of_another_model_is_left_out() {
     assert!(warnings.contains(&"input[]: reasoning of another model is not sent".to_owned()));
     let (body, _) = request(Wire::Responses, Wire::Responses, &target(), &agent_request()).unwrap();
     assert!(!body.to_string().contains("wire:"), "providers of Responses refuse envelopes");
-}
-
-#[test]
-fn marks_of_the_cache_stand_where_the_prefix_is_stable() {
-    let turn = |text: &str| json!({"role": "user", "content": text});
-    let said = |text: &str| json!({"role": "assistant", "content": text});
-    let body = json!({"model": "m", "instructions": "I", "input": [
-        turn("summary"), said("1"), turn("2"), said("3"), turn("4"), said("5"), turn("6")]});
-    let messages = MessagesOptions { cache: CacheMarks::Long, ..MessagesOptions::default() };
-    let target = Target { stable_items: 1, messages, ..target() };
-    let (body, _) = request(Wire::Responses, Wire::Messages, &target, &body).unwrap();
-    let marks: Vec<_> =
-        (0..7).map(|at| body["messages"][at]["content"][0].get("cache_control").cloned()).collect();
-    let (long, short) =
-        (Some(json!({"type": "ephemeral", "ttl": "1h"})), Some(json!({"type": "ephemeral"})));
-    assert_eq!(marks, [long.clone(), None, None, None, short.clone(), None, short]);
-    assert_eq!(body["system"][0].get("cache_control").cloned(), long);
 }
 
 #[test]
