@@ -19,6 +19,7 @@ use xtask::steps::{self, Step};
 const STEPS: &[Step] = &[
     Step { name: "patches", when: InTurn, check: patches::check },
     Step { name: "gateway clients", when: InTurn, check: clients::check },
+    Step { name: "gateway wires", when: InTurn, check: clients::check_gateway_wires },
     Step { name: "model streams", when: InTurn, check: clients::check_streams },
     Step { name: "model wires", when: InTurn, check: clients::check_model_wires },
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
@@ -36,12 +37,13 @@ const STEPS: &[Step] = &[
     Step { name: "deployments", when: InTurn, check: clients::check_deployments },
 ];
 
-/// Run only by name: two compile the program again, for another target, two download hundreds of packages or two
+/// Run only by name: two compile the program again, for another target, three download hundreds of packages or
 /// programs of 100 MB each, and one takes minutes.
 const BY_NAME: &[Step] = &[
     Step { name: "static program", when: InTurn, check: packages::check_static },
     Step { name: "server image", when: InTurn, check: packages::check_server_image },
     Step { name: "terminals", when: InTurn, check: clients::check_terminals },
+    Step { name: "wire clients", when: InTurn, check: clients::check_wire_clients },
     Step { name: "frameworks", when: InTurn, check: clients::check_frameworks },
     Step { name: "sdk kills", when: InTurn, check: clients::check_sdk_kills },
 ];
@@ -114,8 +116,8 @@ mod tests {
         let one = Options { steps: vec!["gateway clients".to_owned()], write: true };
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
-        let names = "possible values: patches, \"gateway clients\", \"model streams\", \"model wires\", \
-                     \"agent clients\", acp, \"python sdk\", \"typescript sdk\", \"web client\", \"login service\", mcp";
+        let names = "possible values: patches, \"gateway clients\", \"gateway wires\", \"model streams\", \
+                     \"model wires\", \"agent clients\", acp, \"python sdk\", \"typescript sdk\", \"web client\", \"login service\", mcp";
         assert!(message.contains(names), "{message}");
     }
 }

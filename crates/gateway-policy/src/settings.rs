@@ -16,6 +16,7 @@ mod price;
 mod price_check;
 mod resolve;
 mod resolve_upstreams;
+mod responses;
 mod secret_file;
 mod stores;
 mod trusted_proxies;
@@ -36,6 +37,7 @@ use hyper::Uri;
 use hyper::header::HeaderValue;
 pub use metrics::Metrics;
 pub use pass_through::PassThrough;
+pub use responses::Responses;
 pub use trusted_proxies::{Client, TrustedProxies};
 pub use upstreams::{Backend, BackendNetwork, HealthCheck, KeySource, Upstream};
 pub use wire::{DropMembers, KeyHeader, Wires};
@@ -65,6 +67,8 @@ pub struct Settings {
     pub trusted_proxies: TrustedProxies,
     /// Settings of batches.
     pub batches: Batches,
+    /// Settings of kept responses.
+    pub responses: Responses,
     /// The receiver of spend alerts.
     pub webhook: Option<Webhook>,
     /// Settings of the metrics.

@@ -13,6 +13,7 @@ pub mod conditions;
 pub mod facts;
 pub mod files;
 pub mod ids;
+pub mod kept_responses;
 pub mod key_search;
 pub mod key_text;
 pub mod keys;
@@ -45,7 +46,7 @@ pub const DEFAULT_ORGANIZATION: &str = "org-default";
 /// not count: all leases and waits are shorter, and the nodes' clocks differ by less.
 pub(crate) const FAR_AHEAD: Micros = 3_600_000_000;
 
-/// Deletes old rows: responses, expired files, the marks of alerts of earlier months, acts that cannot be repeated, and the numbers of
+/// Deletes old rows: responses, expired conversations, expired files, the marks of alerts of earlier months, acts that cannot be repeated, and the numbers of
 /// ledger writers that ended a week ago. Deletes few rows per call; call it about once a minute, on any node. Also adds the search
 /// texts of keys that lack one.
 ///
@@ -55,6 +56,7 @@ pub async fn prune(database: &Database, now: Micros) -> Result<(), Error> {
     outbox::prune(database, month(now)).await?;
     let now = seconds(now);
     responses::prune(database, now).await?;
+    kept_responses::prune(database, now).await?;
     files::prune(database, now).await?;
     let sql = "DELETE FROM ledger_writers WHERE at < $1";
     let delete = Statement::new(sql, [(now - 7 * 86_400).into()]);

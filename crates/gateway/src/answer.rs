@@ -20,7 +20,7 @@ use crate::dispatch::count_failure;
 use crate::later::{self, Follow, may_come_later};
 use crate::metrics::{Answered, Metrics};
 use crate::state::Gateway;
-use crate::translation::AnswerStream;
+use crate::translation::{AnswerStream, Kept};
 use crate::upstream::{DecodedBody, Redactor};
 use gateway_body::{Outcome, Progress, Reader, UsageFilter};
 use gateway_store::ledger::Ended;
@@ -72,7 +72,7 @@ pub(crate) struct ForwardedAnswer {
     is_kept: bool,
     /// Follows the events of an answer that is kept.
     follow: Option<Follow>,
-    /// Until the store has the account: a client does not learn of an answer that a crash would forget.
+    /// Until the store has the account or the response: a client does not learn of an answer that a crash would forget.
     storing: Option<Pin<Box<Timeout<JoinHandle<()>>>>>,
     /// The status of the response; after its end, that of the end.
     status: u16,
@@ -154,6 +154,7 @@ impl ForwardedAnswer {
     }
 
     fn take_in(&mut self, piece: Bytes) {
+        let mut kept = None;
         let (id, usage, has_output, seen) = match &mut self.watch {
             Watch::Nothing => {
                 self.ready.push_back(piece);
@@ -171,6 +172,7 @@ impl ForwardedAnswer {
                 let shown = self.redactor.redact(|| self.origin.mask(), piece);
                 let mut out = String::new();
                 stream.feed(&shown, &mut out);
+                kept = stream.take_kept();
                 push(&mut self.ready, out);
                 (None, reader.usage_so_far(), reader.has_output(), Some(reader.so_far()))
             }
@@ -204,6 +206,7 @@ impl ForwardedAnswer {
                 on_id(&id);
             }
         }
+        self.hold_until_kept(kept);
         self.keep_events();
     }
 
@@ -241,6 +244,13 @@ impl ForwardedAnswer {
         self.is_kept = true;
         let storing = later::keep(account, self.status, outcome);
         self.storing = storing.map(|task| Box::pin(tokio::time::timeout(STORE_PATIENCE, task)));
+    }
+
+    /// Holds the end of a response back until it is kept: a client does not learn of one that it cannot name.
+    fn hold_until_kept(&mut self, kept: Option<Kept>) {
+        let Some((keeper, response)) = kept else { return };
+        let keeping = tokio::spawn(async move { keeper.keep(response).await });
+        self.storing = Some(Box::pin(tokio::time::timeout(STORE_PATIENCE, keeping)));
     }
 
     /// Counts the request by the status of its end, once that is known.
@@ -329,6 +339,7 @@ impl ForwardedAnswer {
                 }
                 stream.finish(&mut out);
                 push(&mut self.ready, out);
+                self.hold_until_kept(stream.take_kept());
                 Some(reader.finish())
             }
             Watch::Following(reader, follow) => {

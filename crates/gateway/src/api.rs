@@ -6,6 +6,7 @@ mod exchange;
 pub(crate) mod files;
 pub(crate) mod forward;
 pub(crate) mod generate;
+pub(crate) mod kept;
 mod listing;
 pub(crate) mod models;
 mod out_request;

@@ -134,6 +134,18 @@ fn busy() -> ApiError {
         .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
+/// Reserves memory for a body that is made from a request.
+///
+/// # Errors
+/// 503 without memory.
+pub(crate) async fn reserved(
+    length: u64,
+    mut place: BodyReservation<'_>,
+) -> Result<BufferedBody, ApiError> {
+    place.grow(length, usize::try_from(length).unwrap_or(usize::MAX)).await?;
+    Ok(BufferedBody { bytes: Bytes::new(), _held: place.held })
+}
+
 /// Receives the whole body.
 ///
 /// # Errors

@@ -21,6 +21,7 @@ mod calibration;
 mod day_use;
 mod dispatch;
 mod intake;
+mod keeper;
 mod later;
 mod later_kind;
 mod later_poller;

@@ -2,7 +2,8 @@
 //! The handlers are in `api/`, one file per resource, and in the crate `gateway-admin`;
 //! `serve/service.rs` calls them.
 
-use hyper::Method;
+use hyper::http::request;
+use hyper::{HeaderMap, Method};
 
 use gateway_body::Kind;
 use gateway_policy::error::ApiError;
@@ -35,6 +36,8 @@ pub(crate) enum Api<'a> {
     Gemini(Generation, InPath<'a>),
     /// `GET /v1beta/models/{id}`.
     GeminiModel(&'a str),
+    /// `GET /v1/models/{id}` of a client of Messages; ids may contain slashes.
+    MessagesModel(&'a [&'a str]),
     /// A page that depends only on the configuration and the caller.
     Page(Page),
     /// `GET /v1/models/{id}`; ids may contain slashes.
@@ -71,6 +74,8 @@ pub(crate) enum Page {
     Models,
     /// The same, as Gemini lists them.
     GeminiModels,
+    /// The same, as Messages lists them.
+    MessagesModels,
     /// The limits of fine-tuning.
     FineTuningLimits,
 }
@@ -142,25 +147,55 @@ fn is_needed_encoding(after: &str) -> bool {
     })
 }
 
+/// The wire of a request, whose form its errors have. Clients of three wires ask for `/v1/models`, and tell themselves
+/// apart by their headers.
+pub(crate) fn wire_of_request(head: &request::Parts) -> Wire {
+    let path = head.uri.path();
+    let wire = wire_of_path(path);
+    let below = path.strip_prefix("/v1/models");
+    match below.filter(|below| below.is_empty() || below.starts_with('/')) {
+        Some(_) if wire == Wire::Responses => wire_of_headers(&head.headers),
+        _ => wire,
+    }
+}
+
+fn wire_of_headers(headers: &HeaderMap) -> Wire {
+    match () {
+        () if headers.contains_key("anthropic-version") => Wire::Messages,
+        () if headers.contains_key("x-goog-api-key") => Wire::Gemini,
+        () => Wire::Responses,
+    }
+}
+
 /// The wire whose form errors on a path have.
-pub(crate) fn wire_of_path(path: &str) -> Wire {
+fn wire_of_path(path: &str) -> Wire {
     let is_below = |prefix: &str| {
         let rest = path.strip_prefix(prefix);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     match () {
         () if is_below("/v1/messages") => Wire::Messages,
-        () if is_below("/v1beta") => Wire::Gemini,
+        () if is_below("/v1beta") || is_gemini_call(path) => Wire::Gemini,
         () if is_below("/v1/chat") => Wire::Chat,
         () => Wire::Responses,
     }
 }
 
+/// The methods of a model that Gemini has in the path.
+const VERBS: [&str; 3] = ["generateContent", "streamGenerateContent", "countTokens"];
+
+/// Returns whether a path below `/v1/` is a call of Gemini: its clients use this version, too.
+fn is_gemini_call(path: &str) -> bool {
+    let call = path.strip_prefix("/v1/models/").and_then(|named| named.rsplit_once(':'));
+    call.is_some_and(|(_, verb)| VERBS.contains(&verb))
+}
+
 /// The routes of Gemini.
-fn gemini<'a>(method: &Method, path: &'a str) -> Result<Api<'a>, ApiError> {
-    segments_below(path, "/v1beta/")?;
+fn gemini<'a>(method: &Method, path: &'a str, version: &str) -> Result<Api<'a>, ApiError> {
+    segments_below(path, version)?;
     let gets = matches!(*method, Method::GET | Method::HEAD);
-    let named = path.strip_prefix("/v1beta/models/");
+    let below = path.strip_prefix(version).unwrap_or_default();
+    let named = below.strip_prefix("models/");
     let call = named.and_then(|named| named.rsplit_once(':'));
     Ok(match (named, call) {
         (_, Some((model, verb))) => {
@@ -179,7 +214,7 @@ fn gemini<'a>(method: &Method, path: &'a str) -> Result<Api<'a>, ApiError> {
             Api::Gemini(generation, InPath { model, verb, is_stream })
         }
         (Some(name), None) if gets => Api::GeminiModel(name),
-        (None, None) if gets && path == "/v1beta/models" => Api::Page(Page::GeminiModels),
+        (None, None) if gets && below == "models" => Api::Page(Page::GeminiModels),
         _ => return Err(nothing(method, path)),
     })
 }
@@ -222,7 +257,7 @@ fn manages(posts: bool, segments: &[&str]) -> bool {
 /// # Errors
 /// 400 for a path that other servers could read differently, 404 for an unknown one.
 pub(crate) fn find<'a>(
-    method: &Method,
+    (method, headers): (&Method, &HeaderMap),
     path: &'a str,
     segments: &'a mut Vec<&'a str>,
 ) -> Result<Route<'a>, ApiError> {
@@ -233,11 +268,23 @@ pub(crate) fn find<'a>(
         "/metrics" if gets => Ok(Route::Metrics),
         "/dashboard" => Ok(Route::Dashboard),
         _ if path.starts_with("/dashboard/") => Ok(Route::Dashboard),
+        _ if is_gemini_call(path) => gemini(method, path, "/v1/").map(Route::Api),
         _ if path.starts_with("/v1/") => {
             *segments = self::segments(path)?;
-            Ok(api(method, segments))
+            match (api(method, segments), wire_of_headers(headers)) {
+                (Route::Api(Api::Page(Page::Models) | Api::Model(_)), Wire::Gemini) => {
+                    gemini(method, path, "/v1/").map(Route::Api)
+                }
+                (Route::Api(Api::Page(Page::Models)), Wire::Messages) => {
+                    Ok(Route::Api(Api::Page(Page::MessagesModels)))
+                }
+                (Route::Api(Api::Model(name)), Wire::Messages) => {
+                    Ok(Route::Api(Api::MessagesModel(name)))
+                }
+                (route, _) => Ok(route),
+            }
         }
-        _ if path.starts_with("/v1beta/") => gemini(method, path).map(Route::Api),
+        _ if path.starts_with("/v1beta/") => gemini(method, path, "/v1beta/").map(Route::Api),
         _ => Err(nothing(method, path)),
     }
 }

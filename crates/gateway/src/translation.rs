@@ -14,9 +14,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use wire::{
     Decoder, EncodeContext, Encoder, Event, Failure, FailureKind, Request, Response,
-    ResponseContext, Target, Usage, Warning, Warnings, Wire,
+    ResponseContext, Target, Tool, ToolChoice, Usage, Warning, Warnings, Wire,
 };
 
+use crate::keeper::Keeper;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Backend;
 
@@ -47,6 +48,8 @@ pub(crate) struct Source<'a> {
     pub(crate) now: u64,
     /// Id of the request.
     pub(crate) id: &'a str,
+    /// Keeps the response, unless the request forbids that.
+    pub(crate) keeper: Option<&'a Arc<Keeper>>,
 }
 
 /// A translated request.
@@ -67,7 +70,19 @@ pub(crate) struct Translation {
     encode: EncodeContext,
     /// Members that were left out of the request.
     warnings: Warnings,
+    keeper: Option<Arc<Keeper>>,
 }
+
+/// A translated answer that has arrived as a whole.
+pub(crate) struct WholeAnswer {
+    /// A body, or the events of a stream.
+    pub(crate) body: Bytes,
+    /// The response to keep.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// A response to keep, as JSON.
+pub(crate) type Kept = (Arc<Keeper>, Bytes);
 
 impl Source<'_> {
     /// Writes the request in the wire `to` of a backend.
@@ -79,11 +94,16 @@ impl Source<'_> {
         let refused = |error: wire::Error| refused(error, self.caller);
         let (mut request, mut warnings) =
             wire::read_request(self.caller, upstream_model, self.body).map_err(refused)?;
-        self.adapt(&mut request, to, &mut warnings)?;
+        let keeper = self.keeper.filter(|_| request.store != Some(false));
+        if let Some(keeper) = keeper {
+            keeper.check_room(self.body.len())?;
+        }
+        self.adapt(&mut request, to, keeper.is_some(), &mut warnings)?;
         let host = backend.base.origin.host().unwrap_or_default();
         let mut target = Target::of_server(to, self.upstream, host, upstream_model);
         let known = target.max_output.unwrap_or(u64::MAX);
         target.max_output = Some(known.min(self.max_output));
+        leave_search_out(&mut request, to, &target, &mut warnings);
         let encoded = wire::write_request(to, &request, &target).map_err(refused)?;
         warnings.extend(encoded.warnings);
         let response = ResponseContext {
@@ -99,6 +119,7 @@ impl Source<'_> {
             created_at: self.now,
             input_estimate: self.input_estimate,
             stream_usage: self.wants_usage,
+            kept: keeper.map(|keeper| keeper.name()),
         };
         let path = match encoded.path {
             path if path.starts_with("/v1") => path,
@@ -114,6 +135,7 @@ impl Source<'_> {
                 response,
                 encode,
                 warnings,
+                keeper: keeper.cloned(),
             },
         })
     }
@@ -123,13 +145,15 @@ impl Source<'_> {
         &self,
         request: &mut Request<'_>,
         to: Wire,
+        is_kept: bool,
         warnings: &mut Warnings,
     ) -> Result<(), ApiError> {
         request.stream = self.is_stream;
-        if request.store == Some(true) {
+        if request.store == Some(true) && !is_kept {
             if self.caller == Wire::Responses {
-                let message = "This model's server keeps no responses. Leave `store` out or set it to false, and send \
-                               the earlier items in `input`.";
+                let message = "This response cannot be kept: the model's server keeps none, and the gateway does not \
+                               in its place. Leave `store` out or set it to false, and send the earlier items in \
+                               `input`.";
                 return Err(ApiError::bad_request("unsupported_parameter", message).param("store"));
             }
             warnings.add("store", "the model's server keeps no answers");
@@ -146,6 +170,26 @@ impl Source<'_> {
             request.service_tier = Some("fast".into());
         }
         Ok(())
+    }
+}
+
+/// Leaves the web search out where the server has none. Agents offer it to every server next to their own tools, and
+/// their models can do without it; a request with no other tool, or that must search, is refused.
+fn leave_search_out(request: &mut Request<'_>, to: Wire, target: &Target, warnings: &mut Warnings) {
+    let has_search = match to {
+        Wire::Messages => target.messages.web_search.is_some(),
+        Wire::Chat => target.chat.has_web_search,
+        Wire::Responses | Wire::Gemini => true,
+    };
+    let is_search = |tool: &Tool<'_>| matches!(tool, Tool::WebSearch(_));
+    let must_search = matches!(request.tool_choice, Some(ToolChoice::WebSearch));
+    if has_search || must_search || request.tools.iter().all(is_search) {
+        return;
+    }
+    let offered = request.tools.len();
+    request.tools.retain(|tool| !is_search(tool));
+    if request.tools.len() < offered {
+        warnings.add("tools", "the model's server has no web search");
     }
 }
 
@@ -184,7 +228,15 @@ impl Translation {
 
     /// Begins the translation of a stream.
     pub(crate) fn stream(self, log: &Arc<WarningLog>) -> AnswerStream {
+        let keeping = self.keeper.map(|keeper| {
+            Box::new(Keeping {
+                keeper,
+                encode: self.encode.clone(),
+                collected: Response::default(),
+            })
+        });
         AnswerStream {
+            keeping,
             wires: (self.caller, self.backend),
             reader: Reader::new(),
             decoder: Decoder::new(self.backend, self.response),
@@ -206,8 +258,8 @@ impl Translation {
         is_events: bool,
         to_events: bool,
         log: &WarningLog,
-    ) -> Result<Bytes, ApiError> {
-        let Self { caller, backend, response, encode, .. } = self;
+    ) -> Result<WholeAnswer, ApiError> {
+        let Self { caller, backend, response, encode, keeper, .. } = self;
         let mut decoder = Decoder::new(backend, response);
         let mut encoder = to_events.then(|| Encoder::new(caller, encode.clone()));
         let (mut collected, mut out) = (Response::default(), String::new());
@@ -231,15 +283,18 @@ impl Translation {
             decoder.document(body, &mut sink);
         }
         log.note(caller, backend, collected.warnings.as_slice());
+        let kept = keeper.and_then(|keeper| kept(keeper, &collected, &encode));
         if let Some(encoder) = encoder {
             log.note(caller, backend, encoder.warnings().as_slice());
             return match &collected.end {
                 Some(Err(failure)) => Err(failed(failure, caller)),
-                _ => Ok(out.into()),
+                _ => Ok(WholeAnswer { body: out.into(), kept }),
             };
         }
-        let whole = wire::whole_response(caller, &collected, &encode);
-        whole.map(Bytes::from).map_err(|failure| failed(&failure, caller))
+        match wire::whole_response(caller, &collected, &encode) {
+            Ok(body) => Ok(WholeAnswer { body: body.into(), kept }),
+            Err(failure) => Err(failed(&failure, caller)),
+        }
     }
 }
 
@@ -258,8 +313,24 @@ fn too_long() -> Failure {
     Failure::new(FailureKind::Malformed, "An event of the model server's answer is too long.")
 }
 
+/// A response to keep, if it has ended without a failure.
+fn kept(keeper: Arc<Keeper>, collected: &Response, encode: &EncodeContext) -> Option<Kept> {
+    let has_ended = matches!(collected.end, Some(Ok(_)));
+    let whole = has_ended.then(|| wire::whole_response(Wire::Responses, collected, encode));
+    whole.and_then(Result::ok).map(|body| (keeper, body.into()))
+}
+
+/// A response that is collected to be kept.
+struct Keeping {
+    keeper: Arc<Keeper>,
+    encode: EncodeContext,
+    collected: Response,
+}
+
 /// The translation of a stream.
 pub(crate) struct AnswerStream {
+    /// Until the response has ended.
+    keeping: Option<Box<Keeping>>,
     /// The caller's and the backend's.
     wires: (Wire, Wire),
     reader: Reader,
@@ -278,11 +349,14 @@ impl AnswerStream {
         if self.has_failed {
             return;
         }
-        let Self { reader, decoder, encoder, warnings, has_failed, .. } = self;
+        let Self { reader, decoder, encoder, warnings, has_failed, keeping, .. } = self;
         let mut is_idle = true;
         let fed = reader.feed(bytes, |_, data| {
             decoder.event(data, &mut |event| {
                 is_idle = false;
+                if let Some(keeping) = keeping {
+                    keeping.collected.event(&event);
+                }
                 note(&event, warnings, has_failed);
                 encoder.event(&event, out);
             });
@@ -308,8 +382,11 @@ impl AnswerStream {
     /// The backend's answer is over: a stream without its end gets an error as its end.
     pub(crate) fn finish(&mut self, out: &mut String) {
         if !self.has_failed {
-            let Self { reader, decoder, encoder, warnings, has_failed, .. } = self;
+            let Self { reader, decoder, encoder, warnings, has_failed, keeping, .. } = self;
             let mut sink = |event: Event<'_>| {
+                if let Some(keeping) = keeping {
+                    keeping.collected.event(&event);
+                }
                 note(&event, warnings, has_failed);
                 encoder.event(&event, out);
             };
@@ -322,6 +399,13 @@ impl AnswerStream {
         let (caller, backend) = self.wires;
         self.log.note(caller, backend, std::mem::take(&mut self.warnings).as_slice());
         self.log.note(caller, backend, self.encoder.warnings().as_slice());
+    }
+
+    /// The response to keep, once it has ended.
+    pub(crate) fn take_kept(&mut self) -> Option<Kept> {
+        self.keeping.as_ref().filter(|keeping| keeping.collected.end.is_some())?;
+        let Keeping { keeper, encode, collected } = *self.keeping.take()?;
+        kept(keeper, &collected, &encode)
     }
 
     /// Returns whether it has ended with an error: the rest of the backend's answer is not read.
@@ -381,6 +465,7 @@ mod tests {
             response: ResponseContext { id: "resp_1".into(), ..ResponseContext::default() },
             encode: EncodeContext::default(),
             warnings: Warnings::default(),
+            keeper: None,
         };
         translation.stream(&Arc::default())
     }

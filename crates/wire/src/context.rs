@@ -18,6 +18,17 @@ pub struct EncodeContext {
     pub input_estimate: u64,
     /// The caller asked for usage in the stream: a choice on Chat Completions alone.
     pub stream_usage: bool,
+    /// The name under which a response of Responses is kept; without it, the server's id names nothing.
+    pub kept: Option<KeptAs>,
+}
+
+/// The identity of a response that later requests may name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptAs {
+    /// Its id.
+    pub id: String,
+    /// The one that it continues.
+    pub previous: Option<String>,
 }
 
 impl EncodeContext {

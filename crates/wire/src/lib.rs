@@ -53,7 +53,7 @@ mod warning;
 pub use builder::{
     MAX_IDLE_EVENTS, MAX_OPEN_ITEMS, MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, ResponseContext, Sink,
 };
-pub use context::EncodeContext;
+pub use context::{EncodeContext, KeptAs};
 pub use decoder::Decoder;
 pub use encoder::{Encoder, whole_response};
 pub use envelope::{Envelope, Payload};

@@ -37,6 +37,20 @@ pub(crate) fn check(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::GATEWAY), run)
 }
 
+/// The official clients of the four wires, through the gateway to a model of another wire. Skipped where they cannot be
+/// installed.
+pub(crate) fn check_gateway_wires(root: &Path) -> steps::Outcome {
+    let python = install_python(root, &target(root), &tools::GATEWAY_WIRES);
+    check_clients(root, python.map(|python| [python]), agent::run)
+}
+
+/// Terminal agents of three providers and of none, through the gateway to a model of another wire. Skipped where they
+/// cannot be installed.
+pub(crate) fn check_wire_clients(root: &Path) -> steps::Outcome {
+    let agents = tools::install_javascript(root, &target(root), &tools::WIRE_CLIENTS);
+    check_clients(root, agents.map(|agents| [agents]), agent::run)
+}
+
 /// Frameworks that speak to the hosted API. Skipped where they cannot be installed.
 pub(crate) fn check_frameworks(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::FRAMEWORKS), agent::run)

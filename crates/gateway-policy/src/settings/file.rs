@@ -20,6 +20,7 @@ pub(super) struct File {
     pub(super) tiers: BTreeMap<String, Tier>,
     pub(super) regions: Regions,
     pub(super) batches: Batches,
+    pub(super) responses: Responses,
     pub(super) defaults: Defaults,
     pub(super) telemetry: Telemetry,
     pub(super) metrics: Metrics,
@@ -30,6 +31,14 @@ pub(super) struct File {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Admin {
     pub(super) token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Responses {
+    pub(super) keep: bool,
+    pub(super) retention_days: Option<u64>,
+    pub(super) max_project_bytes: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

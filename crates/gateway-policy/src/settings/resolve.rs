@@ -133,6 +133,7 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         pass_through: super::pass_through::resolve(&file.server.pass_through)?,
         trusted_proxies,
         batches: super::Batches::resolve(&file.batches)?,
+        responses: super::Responses::resolve(&file.responses)?,
         upstreams,
         default_upstream,
         catalog,

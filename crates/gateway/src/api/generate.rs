@@ -11,6 +11,7 @@ use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response};
 use serde_json::json;
 
+use super::kept::{self, Continued};
 use super::models;
 use super::out_request::{
     OutRequest, asks_for_usage, check_state, is_served, may_mark_cache, served_elsewhere,
@@ -24,6 +25,7 @@ use crate::backends::{Preference, Query};
 use crate::bill::End;
 use crate::dispatch::{Content, Forward, Repeat};
 use crate::intake;
+use crate::keeper::Keeper;
 use crate::later_kind::LaterKind;
 use crate::object_owners::ObjectKind;
 use crate::router::{Generation, InPath};
@@ -51,12 +53,26 @@ pub(crate) async fn answer(
     let taken =
         intake::read_whole(&mut incoming, most, patience, exchange.body_reservation()).await?;
     let body = taken.bytes.clone();
-    let asked = match RequestBody::read(&body, generation, &head.headers) {
+    let mut asked = match RequestBody::read(&body, generation, &head.headers) {
         Ok(asked) => asked,
         Err((error, model)) => return Err(shown(exchange, error, model.as_deref()).await),
     };
+    let continued = match &asked {
+        RequestBody::Json(Kind::Responses, scanned) => {
+            kept::continued(exchange, scanned, &body).await?
+        }
+        _ => Continued::default(),
+    };
+    let body = continued.body.as_ref().map_or(body, |continued| continued.bytes.clone());
+    if continued.body.is_some() {
+        asked = match RequestBody::read(&body, generation, &head.headers) {
+            Ok(asked) => asked,
+            Err((error, model)) => return Err(shown(exchange, error, model.as_deref()).await),
+        };
+    }
     let headers = upstream::for_upstream(&head.headers);
-    let called = Called { generation, named, path: path(&head), headers };
+    let keeper = continued.keeper;
+    let called = Called { generation, named, path: path(&head), headers, keeper };
     match relayed(exchange, &asked, &body, called).await? {
         Begun::Relayed(relayed) if relayed.translation().is_some() => {
             let log = Arc::clone(&exchange.gateway.metrics.translations);
@@ -104,6 +120,7 @@ struct Called<'a> {
     named: Option<InPath<'a>>,
     path: &'a str,
     headers: HeaderMap,
+    keeper: Option<Arc<Keeper>>,
 }
 
 /// The answer to a request, as far as it has begun.
@@ -128,7 +145,7 @@ pub(super) async fn whole(
         header::HeaderValue::from_static("application/json"),
     )]);
     let asked = RequestBody::read(&body, generation, &headers).map_err(|(error, _)| error)?;
-    let called = Called { generation, named: None, path, headers };
+    let called = Called { generation, named: None, path, headers, keeper: None };
     let Begun::Relayed(relayed) = relayed(exchange, &asked, &body, called).await? else {
         return Err(served_elsewhere("Batches count no tokens."));
     };
@@ -146,7 +163,7 @@ async fn relayed(
     exchange: &mut Exchange,
     asked: &RequestBody,
     body: &Bytes,
-    Called { generation, named, path, headers }: Called<'_>,
+    Called { generation, named, path, headers, keeper }: Called<'_>,
 ) -> Result<Begun, ApiError> {
     let mut resolved = match named {
         Some(named) => exchange.resolve_model(&models::decoded(named.model))?,
@@ -200,6 +217,7 @@ async fn relayed(
         body,
         named,
         headers: &headers,
+        keeper: keeper.as_ref(),
     };
     let write = |backend: &Backend, retention: bool| request.write(backend, retention);
     let content = Content::Written { write: &write, adds_retention: adds_retention(asked) };
@@ -302,7 +320,7 @@ async fn check(
                        `in_memory`.";
         return Err(ApiError::invalid_value("prompt_cache_retention", message));
     }
-    check_state(asked, &resolved.model.upstream)?;
+    check_state(asked, body, &resolved.model.upstream, exchange.settings.responses.keep)?;
     let place = exchange.owns_all(&asked.references(body)).await?;
     let other = exchange.may_use(asked.other_references(body)).await?;
     Ok(place.or(other))

@@ -66,6 +66,56 @@ pub(crate) async fn get_for_gemini(exchange: &mut Exchange, name: &str) -> Answe
     Ok(json(&GeminiEntry::of_model(&resolved.model, &name)))
 }
 
+/// The same list in the form of Messages, on one page.
+pub(crate) fn list_for_messages(exchange: &Exchange) -> Response<AnswerBody> {
+    let mut data = Vec::new();
+    for model in usable(exchange) {
+        data.push(MessagesEntry::of_model(model, &model.name));
+        data.extend(model.aliases.iter().map(|alias| MessagesEntry::of_model(model, alias)));
+    }
+    let (first_id, last_id) = (data.first().map(|one| one.id), data.last().map(|one| one.id));
+    json(&MessagesList { has_more: false, first_id, last_id, data })
+}
+
+/// One model or alias in the form of Messages.
+pub(crate) async fn get_for_messages(exchange: &mut Exchange, name: &[&str]) -> Answered {
+    let name = decoded(&name.join("/"));
+    let resolved = exchange.resolve_model(&name)?;
+    model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
+    exchange.show_limits(&resolved).await;
+    Ok(json(&MessagesEntry::of_model(&resolved.model, &name)))
+}
+
+#[derive(Serialize)]
+struct MessagesList<'a> {
+    data: Vec<MessagesEntry<'a>>,
+    has_more: bool,
+    first_id: Option<&'a str>,
+    last_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct MessagesEntry<'a> {
+    r#type: &'static str,
+    id: &'a str,
+    display_name: &'a str,
+    /// The time of the release is unknown: the epoch, as the form has it for that.
+    created_at: &'static str,
+    max_tokens: u64,
+}
+
+impl<'a> MessagesEntry<'a> {
+    fn of_model(model: &Model, name: &'a str) -> Self {
+        Self {
+            r#type: "model",
+            id: name,
+            display_name: name,
+            created_at: "1970-01-01T00:00:00Z",
+            max_tokens: model.max_output_tokens,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct GeminiList {
     models: Vec<GeminiEntry>,

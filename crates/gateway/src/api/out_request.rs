@@ -7,10 +7,12 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use wire::Wire;
 
+use super::kept;
 use super::request_body::RequestBody;
 use super::{Exchange, ResolvedModel};
 use crate::account::request_id;
 use crate::dispatch::Prepared;
+use crate::keeper::Keeper;
 use crate::router::InPath;
 use crate::translation::{self, Source};
 use crate::upstream::{OutBody, for_other_wire, without_google};
@@ -27,6 +29,8 @@ pub(super) struct OutRequest<'a> {
     pub(super) named: Option<InPath<'a>>,
     /// The client's, as far as they are forwarded.
     pub(super) headers: &'a HeaderMap,
+    /// Keeps the response, if the backend does not.
+    pub(super) keeper: Option<&'a Arc<Keeper>>,
 }
 
 /// The changes that depend on the backend.
@@ -84,13 +88,21 @@ pub(super) fn may_mark_cache(kind: Kind, upstream: &Upstream) -> bool {
 /// Checks that a request names no earlier response where no backend of the upstream keeps any.
 ///
 /// # Errors
-/// 400 `unsupported_parameter`.
-pub(super) fn check_state(asked: &RequestBody, upstream: &Upstream) -> Result<(), ApiError> {
+/// 400 `unsupported_parameter`, or `previous_response_not_found` where the gateway keeps responses.
+pub(super) fn check_state(
+    asked: &RequestBody,
+    body: &Bytes,
+    upstream: &Upstream,
+    is_kept_here: bool,
+) -> Result<(), ApiError> {
     let keeps = |backend: &Arc<Backend>| backend.wires.contains(Wire::Responses);
     if asked.kind() != Kind::Responses || upstream.backends.iter().any(keeps) {
         return Ok(());
     }
-    let Some(member) = asked.state_member() else { return Ok(()) };
+    let Some((member, id)) = asked.state_member(body) else { return Ok(()) };
+    if is_kept_here {
+        return Err(kept::not_found(&id));
+    }
     let message = format!(
         "This model's server keeps no responses, so `{member}` names nothing there. Send the earlier items in `input`."
     );
@@ -155,6 +167,7 @@ impl OutRequest<'_> {
             input_estimate: asked.input_estimate(),
             now: exchange.now / 1_000_000,
             id: &request_id(exchange.request),
+            keeper: self.keeper.filter(|_| caller == Wire::Responses),
         };
         let translation::Outgoing { path, headers, body, translation } =
             source.write(to, backend)?;

@@ -15,7 +15,7 @@ use crate::answer::{AnswerBody, ForwardedAnswer, OnObjectId, Watch};
 use crate::backends::{Lease, LiveBackend};
 use crate::bill::End;
 use crate::dispatch::{self, Arrived, Forward};
-use crate::translation::{Translation, WarningLog};
+use crate::translation::{Translation, WarningLog, WholeAnswer};
 use crate::upstream::{DecodedBody, for_client};
 use gateway_body::{Outcome, Reader};
 use gateway_policy::error::ApiError;
@@ -108,6 +108,14 @@ fn translated_headers(is_events: bool) -> HeaderMap {
     headers
 }
 
+/// Has a response kept before its client learns its id. Returns the body for the client.
+async fn keep(WholeAnswer { body, kept }: WholeAnswer) -> Bytes {
+    if let Some((keeper, response)) = kept {
+        keeper.keep(response).await;
+    }
+    body
+}
+
 /// 502 `upstream_error`.
 pub(super) fn bad_gateway(message: &'static str) -> ApiError {
     ApiError::new(StatusCode::BAD_GATEWAY, "upstream_error", message)
@@ -154,7 +162,7 @@ impl Relayed {
         let is_events = self.is_events();
         let (status, body) = self.collect(translation.is_some(), on_object_id).await?;
         let body = match translation {
-            Some(translation) => translation.whole(&body, is_events, false, log)?,
+            Some(translation) => keep(translation.whole(&body, is_events, false, log)?).await,
             None => body,
         };
         let mut reader = Reader::json();
@@ -183,7 +191,7 @@ impl Relayed {
             return Ok(self.into_response(Watch::Translating(reader, stream), None));
         }
         let (status, body) = self.collect(true, None).await?;
-        let body = translation.whole(&body, is_events, to_events, log)?;
+        let body = keep(translation.whole(&body, is_events, to_events, log)?).await;
         let mut response = Response::new(AnswerBody::from(body));
         *response.status_mut() = status;
         *response.headers_mut() = translated_headers(to_events);

@@ -94,13 +94,14 @@ impl RequestBody {
         }
     }
 
-    /// The member of a response's request that names an earlier one.
-    pub(super) fn state_member(&self) -> Option<&'static str> {
+    /// The member of a response's request that names an earlier one, and the id.
+    pub(super) fn state_member<'a>(&self, body: &'a Bytes) -> Option<(&'static str, Cow<'a, str>)> {
         match self {
-            Self::Json(_, scanned) if scanned.previous_response_id.is_some() => {
-                Some("previous_response_id")
+            Self::Json(_, scanned) => {
+                let id = scanned.previous_response_id?;
+                Some(("previous_response_id", id.read(body)))
             }
-            _ => None,
+            Self::Form(..) => None,
         }
     }
 

@@ -59,7 +59,7 @@ const KEY_HEADERS: [&str; 3] = ["x-api-key", "api-key", "x-goog-api-key"];
 
 /// The key in the parameter `key`, which clients of Gemini may send: on its paths alone.
 fn query_key(head: &request::Parts) -> Option<&str> {
-    let query = head.uri.query().filter(|_| router::wire_of_path(head.uri.path()) == Wire::Gemini);
+    let query = head.uri.query().filter(|_| router::wire_of_request(head) == Wire::Gemini);
     query?.split('&').find_map(|parameter| parameter.strip_prefix("key="))
 }
 

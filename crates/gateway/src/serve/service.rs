@@ -40,7 +40,7 @@ pub(super) async fn answer(
 ) -> Response<AnswerBody> {
     let path = request.uri().path().to_owned();
     let mut segments = Vec::new();
-    match router::find(request.method(), &path, &mut segments) {
+    match router::find((request.method(), request.headers()), &path, &mut segments) {
         Ok(Route::Health) => text(StatusCode::OK, "ok\n"),
         Ok(Route::Ready) => ready(&gateway).await,
         Ok(Route::Metrics) => {
@@ -61,9 +61,11 @@ async fn answer_api(
     let (now, began) = (gateway.clock.now(), gateway.clock.steady());
     let method = request.method().clone();
     let path = tracing::enabled!(tracing::Level::DEBUG).then(|| request.uri().path().to_owned());
-    let wire = router::wire_of_path(request.uri().path());
     let number = gateway.ids.next();
     let mut seen = Seen::default();
+    let (head, body) = request.into_parts();
+    let wire = router::wire_of_request(&head);
+    let request = Request::from_parts(head, body);
     let answered =
         dispatch(&gateway, pages, request, route, (number, (now, began), slot), &mut seen);
     let answered = Box::pin(answered).await;
@@ -186,6 +188,8 @@ async fn handle(
         }
         Api::Page(Page::Models) => Ok(api::models::list(exchange)),
         Api::Page(Page::GeminiModels) => Ok(api::models::list_for_gemini(exchange)),
+        Api::Page(Page::MessagesModels) => Ok(api::models::list_for_messages(exchange)),
+        Api::MessagesModel(name) => api::models::get_for_messages(exchange, name).await,
         Api::GeminiModel(name) => api::models::get_for_gemini(exchange, name).await,
         Api::Page(Page::FineTuningLimits) => Ok(api::models::fine_tuning_limits(exchange)),
         Api::Model(name) => api::models::get(exchange, name).await,
@@ -193,8 +197,8 @@ async fn handle(
         Api::Retired => Err(api::refused::retired(request.uri().path())),
         Api::Files(rest) => api::files::answer(exchange, rest, request).await,
         Api::Batches(rest) => api::batches::answer(exchange, rest, request).await,
-        Api::Response(_)
-        | Api::Ingest(_)
+        Api::Response(id) => api::kept::answer(exchange, id, request).await,
+        Api::Ingest(_)
         | Api::Remix
         | Api::PassThrough
         | Api::Unlisted

@@ -18,6 +18,7 @@ mod figures;
 mod files;
 mod histories;
 mod isolation;
+mod kept_responses;
 mod limits;
 mod limits_lost;
 mod records;

@@ -3,6 +3,8 @@
 
 mod bad_answers;
 mod dialects;
+mod kept;
+mod lists;
 mod spend;
 
 use hyper::Method;

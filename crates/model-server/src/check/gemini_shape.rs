@@ -108,15 +108,26 @@ static TOOL_CONFIG: Shape = Shape {
     required: &[],
     optional: &[("functionCallingConfig", Object(&CALLING)), ("retrievalConfig", Map)],
 };
+/// The documentation writes them in both cases.
+const THINKING_LEVELS: &[&str] = &[
+    "THINKING_LEVEL_UNSPECIFIED",
+    "MINIMAL",
+    "LOW",
+    "MEDIUM",
+    "HIGH",
+    "XHIGH",
+    "minimal",
+    "low",
+    "medium",
+    "high",
+    "xhigh",
+];
 static THINKING: Shape = Shape {
     required: &[],
     optional: &[
         ("includeThoughts", Bool),
         ("thinkingBudget", Integer),
-        (
-            "thinkingLevel",
-            OneOf(&["THINKING_LEVEL_UNSPECIFIED", "MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH"]),
-        ),
+        ("thinkingLevel", OneOf(THINKING_LEVELS)),
     ],
 };
 static CONFIG: Shape = Shape {

@@ -441,10 +441,22 @@ impl Decoder {
     }
 }
 
+/// Base64 in the alphabet of all wires: official clients of Gemini send the one for URLs.
+pub(super) fn standard_base64(base64: Cow<'_, str>) -> Cow<'_, str> {
+    let missing = if base64.ends_with('=') { 0 } else { (4 - base64.len() % 4) % 4 };
+    if missing == 0 && !base64.contains(['-', '_']) {
+        return base64;
+    }
+    let mut standard = base64.replace('-', "+").replace('_', "/");
+    standard.extend(std::iter::repeat_n('=', missing));
+    standard.into()
+}
+
 /// A signature as an envelope, if this crate made it for a client of this wire.
 pub(super) fn envelope_of(signature: &str) -> Option<Cow<'static, str>> {
     use base64::Engine;
-    let bytes = base64::engine::general_purpose::STANDARD.decode(signature).ok()?;
+    let signature = standard_base64(signature.into());
+    let bytes = base64::engine::general_purpose::STANDARD.decode(&*signature).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     crate::envelope::Envelope::is_tagged(&text).then_some(Cow::Owned(text))
 }

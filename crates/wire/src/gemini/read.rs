@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::decode::envelope_of;
+use super::decode::{envelope_of, standard_base64};
 use super::schema::to_json_schema;
 use crate::envelope::{Envelope, Payload};
 use crate::error::Error;
@@ -351,6 +351,10 @@ impl<'a> Reader<'a, '_> {
                 true => Content::Image { source, detail: None },
                 false => Content::File { source, name: None },
             });
+        } else if let Some(signature) = signature {
+            // Gemini CLI takes the empty text off a part that was sent for its signature.
+            self.flush(role, message);
+            self.signature(&signature, false);
         } else {
             return Err(at.unsupported("a part of this kind has no equal"));
         }
@@ -447,7 +451,7 @@ fn inline<'a>(raw: &'a RawValue, at: &At<'_>) -> Result<Content<'a>, Error> {
         Some(kind) => kind,
         None => data.text(at, "mime_type")?,
     };
-    let base64 = data.text(at, "data")?;
+    let base64 = standard_base64(data.text(at, "data")?);
     Ok(match media_type.split('/').next() {
         Some("image") => {
             Content::Image { source: Source::Data { media_type, base64 }, detail: None }

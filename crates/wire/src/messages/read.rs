@@ -71,7 +71,6 @@ pub(crate) fn read_request(body: &[u8]) -> Result<(Request<'_>, Warnings), Error
         ("mcp_servers", "the model's wire does not connect to MCP servers"),
         ("thread", "the model's wire keeps no state"),
         ("compaction", "the model's wire does not compact by itself"),
-        ("context_management", "the model's wire does not compact by itself"),
         ("fallbacks", "the gateway chooses the model"),
     ] {
         body.refuse(&root, name, reason)?;
@@ -79,6 +78,7 @@ pub(crate) fn read_request(body: &[u8]) -> Result<(Request<'_>, Warnings), Error
     for (name, reason) in [
         ("top_k", "other wires have no `top_k`"),
         ("cache_control", "the upstream caches by itself"),
+        ("context_management", "other wires do not edit the context"),
         ("speed", "other wires have no speed"),
         ("inference_geo", "other wires have no place of inference"),
         ("diagnostics", "other wires have no diagnostics"),

@@ -1,7 +1,5 @@
 //! Counts of a Messages response, merged from its events.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -106,7 +104,7 @@ impl MessagesUsage {
     }
 }
 
-/// The tier in a usage.
+/// The tier in a usage, by the name that other wires have for it.
 pub(super) fn service_tier(usage: &RawValue) -> Option<String> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
@@ -115,5 +113,6 @@ pub(super) fn service_tier(usage: &RawValue) -> Option<String> {
         service_tier: Lenient<'a>,
     }
     let tier: Tier<'_> = serde_json::from_str(usage.get()).ok()?;
-    tier.service_tier.0.map(Cow::into_owned)
+    let tier = tier.service_tier.0?;
+    Some(if tier == "standard" { "default".to_owned() } else { tier.into_owned() })
 }

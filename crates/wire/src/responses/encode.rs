@@ -56,7 +56,11 @@ impl Encoder {
     pub fn event(&mut self, event: &Event<'_>, out: &mut String) {
         match event {
             Event::Created { id, model, .. } => {
-                self.id = response_id(id);
+                self.id = self
+                    .context
+                    .kept
+                    .as_ref()
+                    .map_or_else(|| response_id(id), |kept| kept.id.clone());
                 self.model = self.context.model_of(model).to_owned();
                 for kind in ["response.created", "response.in_progress"] {
                     self.write(kind, out, |this, event| {
@@ -328,7 +332,7 @@ impl Encoder {
         end: Option<&End>,
         failure: Option<&Failure>,
     ) {
-        write_head(response, &self.id, self.context.created_at, &self.model, status);
+        write_head(response, (&self.id, &self.model), &self.context, status);
         write_end(response, end, failure);
         response.array("output", |list| self.output.iter().for_each(|(_, json)| list.raw(json)));
     }
@@ -367,10 +371,15 @@ fn response_id(id: &str) -> String {
     if id.starts_with("resp") { id.to_owned() } else { format!("resp_{id}") }
 }
 
-fn write_head(response: &mut Members<'_>, id: &str, created_at: u64, model: &str, status: &str) {
+fn write_head(
+    response: &mut Members<'_>,
+    (id, model): (&str, &str),
+    context: &EncodeContext,
+    status: &str,
+) {
     response.text("id", id);
     response.text("object", "response");
-    response.number("created_at", created_at);
+    response.number("created_at", context.created_at);
     response.text("status", status);
     response.text("model", model);
     // Members that the official clients require.
@@ -382,9 +391,12 @@ fn write_head(response: &mut Members<'_>, id: &str, created_at: u64, model: &str
         ("tool_choice", "\"auto\""),
         ("tools", "[]"),
         ("top_p", "null"),
-        ("store", "false"),
     ] {
         response.raw(name, json);
+    }
+    response.bool("store", context.kept.is_some());
+    if let Some(kept) = &context.kept {
+        response.opt_text("previous_response_id", kept.previous.as_deref());
     }
 }
 
@@ -427,7 +439,9 @@ pub(crate) fn whole_response(response: &Response, context: &EncodeContext, out: 
             None => ("in_progress", None, None),
         };
         let model = context.model_of(&response.model);
-        write_head(body, &response_id(&response.id), context.created_at, model, status);
+        let id = context.kept.as_ref();
+        let id = id.map_or_else(|| response_id(&response.id), |kept| kept.id.clone());
+        write_head(body, (&id, model), context, status);
         write_end(body, end, failure);
         body.array("output", |list| {
             response.items.iter().for_each(|(_, item)| list.raw(&item.to_json()));

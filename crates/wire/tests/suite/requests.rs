@@ -159,6 +159,40 @@ fn a_request_of_the_agent_is_written_for_gemini() {
     assert_eq!(contents[2]["parts"][3], json!({"text": "Go on."}));
 }
 
+/// Official clients of Gemini write base64 for URLs, and take the empty text off a part that has a signature.
+#[test]
+fn base64_for_urls_and_lone_signatures_of_gemini_are_read() {
+    use base64::Engine;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
+    let bytes = [0xfb, 0xff, 0xbf, 0xfe];
+    let thinking = r#"{"type":"thinking","thinking":"T>?~","signature":"c2ln"}"#;
+    let own = Envelope {
+        wire: Wire::Messages,
+        provider: "p".into(),
+        model: "m".into(),
+        payload: Payload::Blocks(vec![thinking.into()]),
+    };
+    for (engine, pads) in [(&STANDARD, true), (&URL_SAFE, true), (&URL_SAFE_NO_PAD, false)] {
+        let data = engine.encode(bytes);
+        assert_eq!(data.ends_with('='), pads);
+        let body = json!({"contents": [
+            {"role": "user", "parts": [{"text": "a"}, {"inlineData": {"mimeType": "image/png", "data": data}}]},
+            {"role": "model", "parts": [
+                {"thoughtSignature": engine.encode(own.write())},
+                {"functionCall": {"id": "c1", "name": "read", "args": {}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"id": "c1", "name": "read", "response": {"output": "b"}}}]}],
+            "tools": [{"functionDeclarations": [{"name": "read"}]}]});
+        let (body, _) = request(Wire::Gemini, Wire::Messages, &target(), &body).unwrap();
+        let image = &body["messages"][0]["content"][1]["source"];
+        assert_eq!(image["data"], STANDARD.encode(bytes), "{body}");
+        let answer = &body["messages"][1]["content"];
+        assert_eq!(answer[0], serde_json::from_str::<Value>(thinking).unwrap(), "{body}");
+        assert_eq!(answer[1]["type"], "tool_use", "{body}");
+    }
+    let empty = json!({"contents": [{"role": "user", "parts": [{}]}]});
+    assert!(request(Wire::Gemini, Wire::Messages, &target(), &empty).is_err());
+}
+
 #[test]
 fn reasoning_of_another_model_is_left_out() {
     let other = Target { model: "n".into(), ..target() };

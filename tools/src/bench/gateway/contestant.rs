@@ -77,6 +77,8 @@ impl Contestant {
 
 /// The model in requests; the gateway resolves it to a dated snapshot.
 pub(crate) const MODEL: &str = "bench";
+/// The same of the gateway, for requests that it translates to chats.
+pub(crate) const TRANSLATED_MODEL: &str = "bench-chat";
 const SNAPSHOT: &str = "bench-2026-08-01";
 const TOKEN: &str = "admin-token-of-the-benchmark-0123456789";
 const UPSTREAM_KEY: &str = "key-of-the-upstream";
@@ -153,6 +155,7 @@ fn gateway_config(folder: &Path, limits: &str, upstream: SocketAddr) -> String {
     let folder = folder.display();
     format!(
         r#"listen = "127.0.0.1:0"
+default_upstream = "main"
 
 [admin]
 token_file = "{folder}/token"
@@ -166,6 +169,17 @@ url = "{limits}"
 [upstreams.main]
 base_url = "http://{upstream}/v1"
 env_key = "UPSTREAM_KEY"
+
+[upstreams.chat]
+base_url = "http://{upstream}/v1"
+env_key = "UPSTREAM_KEY"
+wire = "chat"
+
+[models."{TRANSLATED_MODEL}"]
+upstream = "chat"
+shared_limit = "bench-family"
+long_context_tokens = 128000
+price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }}
 
 [models."{SNAPSHOT}"]
 upstream = "main"
@@ -185,6 +199,13 @@ tpd = {PLENTY}
 ipm = {PLENTY}
 audio_minutes_per_minute = 1000000
 batch_queue_tokens = {PLENTY}
+long_context_tpm = {PLENTY}
+
+[tiers.free.limits."{TRANSLATED_MODEL}"]
+rpm = {PLENTY}
+rpd = {PLENTY}
+tpm = {PLENTY}
+tpd = {PLENTY}
 long_context_tpm = {PLENTY}
 
 [tiers.free.limits."bench-family"]

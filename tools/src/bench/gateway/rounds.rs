@@ -24,6 +24,10 @@ const QUICK: &[ContestantName] = &[
 ];
 const SLOW: &[ContestantName] = &[ContestantName::LiteLlm];
 
+/// Those of [`QUICK`] that translate, and what they are compared with.
+pub(super) const TRANSLATING: &[ContestantName] =
+    &[ContestantName::Direct, ContestantName::Gateway, ContestantName::LimitsOff];
+
 /// Measures the contestants that run together first, then each of the others alone.
 pub(super) fn show(
     bench: &Bench<'_>,
@@ -31,6 +35,17 @@ pub(super) fn show(
     pace: Pace,
     ask: RequestKind,
     connections: usize,
+) -> Result<Vec<ContestantRounds>> {
+    show_of(bench, placement, (pace, ask), connections, QUICK)
+}
+
+/// The same with these contestants together.
+pub(super) fn show_of(
+    bench: &Bench<'_>,
+    placement: Placement,
+    (pace, ask): (Pace, RequestKind),
+    connections: usize,
+    together: &[ContestantName],
 ) -> Result<Vec<ContestantRounds>> {
     let time = bench.options.time;
     // Several whole streams of each connection.
@@ -41,7 +56,7 @@ pub(super) fn show(
         time: (time / TURNS).max(least),
     };
     let mut all_rounds =
-        Stage::set(bench, placement, pace, QUICK)?.go_round(ask, connections, quick)?;
+        Stage::set(bench, placement, pace, together)?.go_round(ask, connections, quick)?;
     // LiteLLM takes seconds for the first response on each connection, and loads modules with the
     // first request.
     let slow = RoundPlan { count: 1, warm_up: Duration::from_secs(5), time };

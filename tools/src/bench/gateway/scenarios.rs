@@ -10,7 +10,7 @@ use super::contestant::{self, ContestantName};
 use super::cost;
 use super::fill;
 use super::report::{Goal, Report, Row};
-use super::rounds::{AT_ONCE, cells, compare, quantiles, rounds_of, show};
+use super::rounds::{AT_ONCE, TRANSLATING, cells, compare, quantiles, rounds_of, show, show_of};
 use super::running::Cores;
 use super::stage::{
     Bench, ContestantRounds, Placement, RequestKind, median_difference, median_over_rounds,
@@ -26,6 +26,7 @@ type Measure = fn(&Bench<'_>, &mut Report) -> Result<()>;
 pub(crate) const SCENARIOS: &[(&str, Measure)] = &[
     ("throughput", throughput),
     ("latency", latency),
+    ("translation", translation),
     ("rate", streams::highest_rate),
     ("first-token", first_token),
     ("many-streams", streams::first_token_among_many),
@@ -99,6 +100,41 @@ fn first_token(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let goals = [Goal::None, Goal::AtMost(200.0)];
         let title = format!("the first token of a stream, {}", placement.words());
         compare(&title, &all_rounds, goals, report);
+    }
+    Ok(())
+}
+
+/// Requests of Messages to a model that speaks Chat Completions, and the time that this takes beyond passing a chat on.
+fn translation(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+    let placement = Placement::Together;
+    for (title, passed, translated, most) in [
+        (
+            "a request of Messages to a server of chats",
+            RequestKind::Whole,
+            RequestKind::Translated,
+            60.0,
+        ),
+        (
+            "the first token of such a stream",
+            RequestKind::Streamed,
+            RequestKind::TranslatedStream,
+            100.0,
+        ),
+    ] {
+        let show = |ask| show_of(bench, placement, (AT_ONCE, ask), 1, TRANSLATING);
+        let (plain, all_rounds) = (show(passed)?, show(translated)?);
+        let title = format!("{title}, {}", placement.words());
+        compare(&title, &all_rounds, [Goal::None, Goal::None], report);
+        for ((what, of), goal) in quantiles().into_iter().zip([Goal::AtMost(most), Goal::None]) {
+            let added = all_rounds.iter().filter_map(|rounds| {
+                let plain = rounds_of(&plain, rounds.who)?;
+                let is_proxy = rounds.who != ContestantName::Direct;
+                let more = median_over_rounds(rounds, of) - median_over_rounds(plain, of);
+                is_proxy.then_some((rounds.who, more))
+            });
+            let row = format!("the same, beyond a chat that passes as it is: {what}");
+            report.rows.push(Row::new(row, "µs", added.collect()).goal(goal));
+        }
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::admin;
-use super::contestant::{self, Contestant, ContestantName, MODEL, Programs};
+use super::contestant::{self, Contestant, ContestantName, MODEL, Programs, TRANSLATED_MODEL};
 use super::load::{Load, Measured};
 use super::options::Options;
 use super::running::{Cores, Running, Starter};
@@ -74,6 +74,20 @@ pub(crate) enum RequestKind {
     Whole,
     /// Times are measured to the first byte.
     Streamed,
+    /// A request of Messages to a model that speaks Chat Completions; of the direct connection, the chat itself.
+    Translated,
+    /// The same, streamed.
+    TranslatedStream,
+}
+
+impl RequestKind {
+    fn is_streamed(self) -> bool {
+        matches!(self, RequestKind::Streamed | RequestKind::TranslatedStream)
+    }
+
+    fn is_translated(self) -> bool {
+        matches!(self, RequestKind::Translated | RequestKind::TranslatedStream)
+    }
 }
 
 /// Measurements of one contestant, one for each round.
@@ -183,7 +197,7 @@ pub(crate) fn single_load(contestant: &Contestant, ask: RequestKind, time: Durat
         offered: None,
         warm_up: Duration::ZERO,
         time,
-        to_first_byte: ask == RequestKind::Streamed,
+        to_first_byte: ask.is_streamed(),
     }
 }
 
@@ -198,22 +212,41 @@ pub(crate) fn run_load(bench: &Bench<'_>, placement: Placement, load: &Load) -> 
 
 /// Returns a request that is the same for every contestant, except for the key and the stream.
 pub(crate) fn request(contestant: &Contestant, ask: RequestKind) -> String {
-    let mut body = serde_json::json!({
-        "model": MODEL,
-        "messages": [
-            { "role": "system", "content": "You explain how servers work, in two short sentences \
-                that a person who has never run one can follow. You use no lists and no headings." },
-            { "role": "user", "content": "How does a token bucket decide whether a request may pass, \
-                and what does a client that is refused have to do next?" },
-        ],
-        "temperature": 0.2,
-        "max_completion_tokens": 100,
-    });
-    if ask == RequestKind::Streamed {
+    const SYSTEM: &str = "You explain how servers work, in two short sentences that a person who has never run one \
+                          can follow. You use no lists and no headings.";
+    const USER: &str = "How does a token bucket decide whether a request may pass, and what does a client that is \
+                        refused have to do next?";
+    let is_message = ask.is_translated() && contestant.who != ContestantName::Direct;
+    let (path, mut body) = match is_message {
+        true => {
+            let is_ours = contestant.who != ContestantName::LiteLlm;
+            let body = serde_json::json!({
+                "model": if is_ours { TRANSLATED_MODEL } else { MODEL },
+                "system": SYSTEM,
+                "messages": [{ "role": "user", "content": USER }],
+                "temperature": 0.2,
+                "max_tokens": 100,
+            });
+            ("/v1/messages", body)
+        }
+        false => {
+            let body = serde_json::json!({
+                "model": MODEL,
+                "messages": [
+                    { "role": "system", "content": SYSTEM },
+                    { "role": "user", "content": USER },
+                ],
+                "temperature": 0.2,
+                "max_completion_tokens": 100,
+            });
+            ("/v1/chat/completions", body)
+        }
+    };
+    if ask.is_streamed() {
         body["stream"] = true.into();
     }
     let key = contestant.key.as_deref();
-    admin::request("/v1/chat/completions", contestant.address, key, &body.to_string())
+    admin::request(path, contestant.address, key, &body.to_string())
 }
 
 /// Returns the median of a measured value over the rounds.

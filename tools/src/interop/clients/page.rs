@@ -20,9 +20,15 @@ Clients of other APIs reach [any model server](gateway-backends.md#wires) with t
 | client | setting |
 |---|---|
 | `anthropic`, `@anthropic-ai/sdk` | `base_url` is the gateway's address without `/v1`; the key as `api_key` |
-| Claude Code | `ANTHROPIC_BASE_URL` is the address without `/v1`, `ANTHROPIC_AUTH_TOKEN` the key, `ANTHROPIC_MODEL` a model of the gateway |
+| Claude Code | `ANTHROPIC_BASE_URL` is the address without `/v1`, `ANTHROPIC_AUTH_TOKEN` the key, `ANTHROPIC_MODEL` and `ANTHROPIC_DEFAULT_HAIKU_MODEL` models of the gateway |
 | `google-genai`, `@google/genai` | `http_options.base_url` is the address, without a version; the key as `api_key` |
-| Gemini CLI | `GOOGLE_GEMINI_BASE_URL` is the address, `GEMINI_API_KEY` the key |
+| Gemini CLI | `GOOGLE_GEMINI_BASE_URL` is the address, `GEMINI_API_KEY` the key, and `security.auth.selectedType` in `~/.gemini/settings.json` is `gemini-api-key` |
+| Codex | a `model_providers` entry whose `base_url` is the address with `/v1`, and `env_key` the variable with the key |
+| opencode | a provider with `npm` `@ai-sdk/openai-compatible`, whose `baseURL` is the address with `/v1` |
+
+`cargo xtask interop \"gateway wires\"` verifies the Python clients in front of models of every other wire, and
+`cargo xtask interop \"wire clients\"` the four agents: each completes a turn with a tool, without any other network. Where
+spend is limited, Codex and Claude Code need a price for the web search that they offer: `tool_calls = { web_search = 0.01 }`.
 
 ```sh
 cargo xtask interop             # needs python3 with venv and pip, node, npm, and a network the first time

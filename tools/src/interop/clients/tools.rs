@@ -38,6 +38,20 @@ pub(crate) const MODEL_WIRES: Kit = Kit {
     folder: "wire-clients",
     alone: false,
 };
+/// The official clients of the four wires, in front of a model of another wire; Python alone.
+pub(crate) const GATEWAY_WIRES: Kit = Kit {
+    scripts: "crates/gateway/tests/wires",
+    versions: "crates/gateway/tests/wires",
+    folder: "gateway-wires",
+    alone: false,
+};
+/// Terminal agents in front of a model of another wire; JavaScript alone.
+pub(crate) const WIRE_CLIENTS: Kit = Kit {
+    scripts: "crates/gateway/tests/wire-clients",
+    versions: "crates/gateway/tests/wire-clients",
+    folder: "gateway-wire-clients",
+    alone: false,
+};
 /// Frameworks that speak to the hosted API, and the inspector of MCP.
 pub(crate) const FRAMEWORKS: Kit = Kit {
     scripts: "crates/gateway/tests/frameworks",
@@ -343,11 +357,12 @@ mod tests {
             TERMINALS,
             TYPESCRIPT_SDK,
             WEB_CLIENT,
+            WIRE_CLIENTS,
         ];
         for kit in kits {
             let scripts = xtask::workspace_root().join(kit.versions);
-            let is_javascript =
-                [LOGIN, MCP, TERMINALS, TYPESCRIPT_SDK, WEB_CLIENT].map(|kit| kit.scripts);
+            let is_javascript = [LOGIN, MCP, TERMINALS, TYPESCRIPT_SDK, WEB_CLIENT, WIRE_CLIENTS]
+                .map(|kit| kit.scripts);
             if !is_javascript.contains(&kit.scripts) {
                 let requirements = read(&scripts.join("requirements.txt")).unwrap();
                 assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");
