@@ -180,21 +180,26 @@ fn connect(file: &Path) -> Result<Connection, Error> {
 
 /// Creates the file so that only its owner can read it, and takes an existing one from others: it has the files of
 /// batches, and a user that may write could add keys. SQLite gives the files next to it the same permissions.
+/// An existing file is not opened: its closing would release the locks of another connection in this process.
 fn make_private(file: &Path) -> std::io::Result<()> {
-    // tidy: open for reading and writing never waits.
+    // tidy: a file that is created is a regular one.
     let mut options = std::fs::OpenOptions::new();
-    options.read(true).write(true).create(true);
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(file) {
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
     #[cfg(unix)]
     {
-        use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-        let opened = options.mode(0o600).open(file)?;
-        let found = opened.metadata()?.permissions().mode();
+        use std::os::unix::fs::PermissionsExt;
+        let found = std::fs::metadata(file)?.permissions().mode();
         if found & 0o077 != 0 {
-            opened.set_permissions(PermissionsExt::from_mode(found & 0o700))?;
+            std::fs::set_permissions(file, PermissionsExt::from_mode(found & 0o700))?;
         }
     }
-    #[cfg(not(unix))]
-    options.open(file)?;
     Ok(())
 }
 

@@ -1,11 +1,11 @@
 //! Detects that the files of an open database were deleted, replaced or truncated. SQLite continues
 //! to use the files that it has open, and what it then stores is lost with the process.
 
-use std::fs::{self, Metadata};
-use std::io;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Seek as _};
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::StoreError;
 use crate::sqlite::salvage::{LogIndex, bytes_of_log, with_suffix};
@@ -23,6 +23,10 @@ pub(crate) struct Identity {
     bytes: AtomicU64,
     /// The detected change; nothing is stored after it.
     changed: OnceLock<StoreError>,
+    /// The log's index, once it was read. It stays open until the process ends: when a process closes any descriptor
+    /// of a file, the system releases all its locks on that file. SQLite's locks are on the index, and without
+    /// them, the next process that opens the database truncates it under this one.
+    index: OnceLock<&'static Mutex<File>>,
 }
 
 impl Identity {
@@ -87,9 +91,24 @@ impl Identity {
                 return Ok(());
             }
             // Another process may have emptied the log; then the index shows it.
-            expected = LogIndex::read(&index)?.map_or(expected, |index| index.bytes_of_log());
+            expected = self.read_index(&index)?.map_or(expected, |index| index.bytes_of_log());
         }
         Err(self.fail(&log, "was deleted or truncated", saved_later(path)))
+    }
+
+    fn read_index(&self, path: &Path) -> Result<Option<LogIndex>, StoreError> {
+        let file = match self.index.get() {
+            Some(file) => *file,
+            None => {
+                let Some(file) = LogIndex::open(path)? else { return Ok(None) };
+                // Of two threads that get here, the file of one is not kept, but stays open as well.
+                let file: &'static Mutex<File> = Box::leak(Box::new(Mutex::new(file)));
+                self.index.get_or_init(|| file)
+            }
+        };
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.rewind().map_err(|error| StoreError::io("read", path, error))?;
+        LogIndex::read_open(path, &mut *file)
     }
 
     fn fail(&self, path: &Path, what: &'static str, advice: String) -> StoreError {
@@ -137,7 +156,7 @@ mod tests {
     fn growth_during_concurrent_checks_is_not_taken_for_truncation() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("database");
-        let file = fs::File::create(&path).unwrap();
+        let file = File::create(&path).unwrap();
         let identity = Identity::default();
         identity.note(&path, 0).unwrap();
         std::thread::scope(|scope| {
@@ -148,5 +167,40 @@ mod tests {
         });
         file.set_len(1).unwrap();
         assert!(identity.check(&path).is_err());
+    }
+
+    /// Locks of this process on a file, as the system lists them.
+    #[cfg(target_os = "linux")]
+    fn locks(path: &Path) -> Vec<String> {
+        use std::os::unix::fs::MetadataExt as _;
+        let inode = format!(":{} ", fs::metadata(path).unwrap().ino());
+        let process = format!(" {} ", std::process::id());
+        let all = fs::read_to_string("/proc/locks").unwrap();
+        let ours = all.lines().filter(|line| line.contains(&inode) && line.contains(&process));
+        // Without its number in the list.
+        ours.filter_map(|line| Some(line.split_once(':')?.1.trim().to_owned())).collect()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_locks_of_sqlite_outlive_a_look_at_the_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("database");
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        conn.execute_batch(
+            "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1)",
+        )
+        .unwrap();
+        let index = with_suffix(&path, "-shm");
+        let before = locks(&index);
+        assert!(!before.is_empty(), "SQLite has a lock while the database is open");
+        let identity = Identity::default();
+        identity.note(&path, 0).unwrap();
+        // As if another process had emptied the log: the index has to be read.
+        for _ in 0..2 {
+            identity.check_log(&path, 1_000).unwrap();
+        }
+        assert!(identity.index.get().is_some());
+        assert_eq!(locks(&index), before);
     }
 }

@@ -158,11 +158,22 @@ pub(crate) struct LogIndex {
 }
 
 impl LogIndex {
-    /// Reads an index; `None` if it does not exist or is invalid.
+    /// Reads the index of a database that this process does not have open: closing the file releases all locks that
+    /// the process has on it. `None` if it does not exist or is invalid.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, StoreError> {
         let Some(mut file) = open(path)? else { return Ok(None) };
+        Self::read_open(path, &mut file)
+    }
+
+    /// Opens an index; `None` if it does not exist.
+    pub(crate) fn open(path: &Path) -> Result<Option<File>, StoreError> {
+        open(path)
+    }
+
+    /// Reads an index that is open at its beginning; `None` if it is invalid.
+    pub(crate) fn read_open(path: &Path, file: &mut impl Read) -> Result<Option<Self>, StoreError> {
         let mut bytes = [0; 100];
-        if !fill(&mut file, &mut bytes).map_err(|error| StoreError::io("read", path, error))? {
+        if !fill(file, &mut bytes).map_err(|error| StoreError::io("read", path, error))? {
             return Ok(None);
         }
         // Written twice, in the machine's byte order, and marked when complete.
@@ -205,7 +216,7 @@ fn word(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
 }
 
 /// Fills `into`; returns `false` if the file is shorter.
-fn fill(file: &mut File, into: &mut [u8]) -> io::Result<bool> {
+fn fill(file: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
     match file.read_exact(into) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
