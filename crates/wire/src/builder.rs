@@ -494,8 +494,18 @@ fn push_first(parts: &mut Vec<String>, delta: &str) {
 
 /// A failure of the form of an event.
 pub(crate) fn malformed(wire: Wire, reason: impl std::fmt::Display) -> Failure {
-    let message = format!("The model server sent an event that is no {wire} stream's: {reason}.");
+    let message =
+        format!("The model server sent an event that is not valid in `{wire}`: {reason}.");
     Failure::new(FailureKind::Malformed, &message)
+}
+
+/// The failure of a stream of `wire` with an event of another one.
+pub(crate) fn other_wire(wire: Wire, found: Wire) -> Failure {
+    let message = format!(
+        "The model server answers in `{found}`, not in `{wire}`: set `wire_api` of the model provider, or `wire` of the \
+         gateway's backend, to \"{found}\"."
+    );
+    Failure::new(FailureKind::OtherWire, &message)
 }
 
 /// The wire that an event without a known type belongs to, by its members.

@@ -27,6 +27,8 @@ pub enum FailureKind {
     Disconnected,
     /// The stream holds what its wire does not allow, or more than a bound of this crate.
     Malformed,
+    /// The server speaks another wire than it is configured for.
+    OtherWire,
 }
 
 /// The names of a kind on the wires.
@@ -53,7 +55,7 @@ const fn names(
 }
 
 #[rustfmt::skip]
-const KINDS: [KindNames; 13] = [
+const KINDS: [KindNames; 14] = [
     names(FailureKind::ContextWindow, 400, "context_length_exceeded", "invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT"),
     names(FailureKind::RateLimit, 429, "rate_limit_exceeded", "rate_limit_error", "rate_limit_error", "RESOURCE_EXHAUSTED"),
     names(FailureKind::Quota, 429, "insufficient_quota", "insufficient_quota", "billing_error", "RESOURCE_EXHAUSTED"),
@@ -67,6 +69,7 @@ const KINDS: [KindNames; 13] = [
     names(FailureKind::NotFound, 404, "model_not_found", "invalid_request_error", "not_found_error", "NOT_FOUND"),
     names(FailureKind::Disconnected, 502, "server_error", "server_error", "api_error", "UNAVAILABLE"),
     names(FailureKind::Malformed, 502, "server_error", "server_error", "api_error", "INTERNAL"),
+    names(FailureKind::OtherWire, 502, "wrong_protocol", "server_error", "api_error", "INTERNAL"),
 ];
 
 impl FailureKind {

@@ -105,9 +105,16 @@ impl<'a> Object<'a> {
         member.1.take().filter(|raw| raw.get() != "null")
     }
 
-    /// Takes a member under one of its two spellings.
-    pub(crate) fn take_either(&mut self, name: &str, other: &str) -> Option<&'a RawValue> {
-        self.take(name).or_else(|| self.take(other))
+    /// Renames members such as `max_tokens` to `maxTokens`. A member that is there under both names keeps the second.
+    pub(crate) fn in_camel_case(mut self) -> Self {
+        for at in 0..self.0.len() {
+            if let Some(name) = camel_case(&self.0[at].0)
+                && !self.0.iter().any(|(other, _)| *other == name)
+            {
+                self.0[at].0 = name.into();
+            }
+        }
+        self
     }
 
     /// True if every member was taken.
@@ -244,6 +251,23 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
         }
         deserializer.deserialize_map(Members)
     }
+}
+
+/// `None` if the name has no underscore, or is no name of words in lower case.
+fn camel_case(name: &str) -> Option<String> {
+    let mut words = name.split('_');
+    let first = words.next()?;
+    if first.len() == name.len() {
+        return None;
+    }
+    let mut renamed = first.to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        let initial = letters.next().filter(char::is_ascii_alphanumeric)?;
+        renamed.push(initial.to_ascii_uppercase());
+        renamed.push_str(letters.as_str());
+    }
+    Some(renamed)
 }
 
 /// A member's name, borrowed where it has no escapes.

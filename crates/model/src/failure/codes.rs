@@ -66,6 +66,8 @@ pub(super) fn classify(code: &str) -> Option<(FailureKind, bool)> {
         | "400"
         | "413"
         | "422" => (FailureKind::BadRequest, false),
+        // Of the reading of a stream: another try gets the same.
+        "wrong_protocol" => (FailureKind::Other, false),
         "cyber_policy" => (FailureKind::CyberPolicy, false),
         "invalid_api_key"
         | "authentication_error"

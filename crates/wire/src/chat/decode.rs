@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use super::calls::Calls;
 use super::details::Details;
 use crate::builder::{
-    Builder, ResponseContext, Sink, event_text, foreign_wire, malformed, stop_with_calls,
+    Builder, ResponseContext, Sink, event_text, foreign_wire, malformed, other_wire,
+    stop_with_calls,
 };
 use crate::envelope::Payload;
 use crate::event::{End, Event, Stop, Usage};
@@ -173,9 +174,7 @@ impl Decoder {
         }
         let Some(choices) = chunk.choices else {
             return match foreign_wire(text) {
-                Some(wire) if wire != Wire::Chat => {
-                    Err(malformed(Wire::Chat, format!("it is one of {wire}")))
-                }
+                Some(wire) if wire != Wire::Chat => Err(other_wire(Wire::Chat, wire)),
                 _ => self.builder.idle(),
             };
         };

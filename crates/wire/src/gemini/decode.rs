@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::builder::{
-    Builder, ResponseContext, Sink, event_text, foreign_wire, malformed, stop_with_calls,
+    Builder, ResponseContext, Sink, event_text, foreign_wire, malformed, other_wire,
+    stop_with_calls,
 };
 use crate::envelope::Payload;
 use crate::event::{End, Event, OutputItem, Stop, Usage};
@@ -184,9 +185,7 @@ impl Decoder {
         }
         let Some(candidates) = chunk.candidates else {
             return match foreign_wire(text) {
-                Some(wire) if wire != Wire::Gemini => {
-                    Err(malformed(Wire::Gemini, format!("it is one of {wire}")))
-                }
+                Some(wire) if wire != Wire::Gemini => Err(other_wire(Wire::Gemini, wire)),
                 _ => self.builder.idle(),
             };
         };

@@ -28,7 +28,7 @@ pub(crate) fn read_request<'a>(
     let mut warnings = Warnings::default();
     let root = At::Root;
     let raw: &RawValue = serde_json::from_slice(body).map_err(|error| Error::malformed(&error))?;
-    let mut body = Object::read(raw, &root)?;
+    let mut body = object(raw, &root)?;
     let mut request = Request {
         model: model.strip_prefix("models/").unwrap_or(model).into(),
         stream_usage: true,
@@ -44,11 +44,11 @@ pub(crate) fn read_request<'a>(
         Some(_) => return Err(root.member("serviceTier").invalid("unknown tier")),
         None => None,
     };
-    if let Some(raw) = body.take_either("systemInstruction", "system_instruction") {
+    if let Some(raw) = body.take("systemInstruction") {
         request.instructions = instructions(raw, &root.member("systemInstruction"))?;
     }
     read_tools(&mut body, &root, &mut request, &mut warnings)?;
-    if let Some(raw) = body.take_either("generationConfig", "generation_config") {
+    if let Some(raw) = body.take("generationConfig") {
         read_config(raw, &root.member("generationConfig"), &mut request, &mut warnings)?;
     }
     let contents = body.opt_array(&root, "contents")?.ok_or_else(|| root.missing("contents"))?;
@@ -80,17 +80,26 @@ pub(crate) fn read_request<'a>(
     Ok((request, warnings))
 }
 
+/// An object of the API, which takes each member under two names, such as `maxOutputTokens` and `max_output_tokens`.
+fn object<'a>(raw: &'a RawValue, at: &At<'_>) -> Result<Object<'a>, Error> {
+    Object::read(raw, at).map(Object::in_camel_case)
+}
+
+fn member<'a>(of: &mut Object<'a>, at: &At<'_>, name: &str) -> Result<Option<Object<'a>>, Error> {
+    of.take(name).map(|raw| object(raw, &at.member(name))).transpose()
+}
+
 fn instructions<'a>(raw: &'a RawValue, at: &At<'_>) -> Result<Option<Cow<'a, str>>, Error> {
     if raw.get().starts_with('"') {
         return text(raw, at).map(Some);
     }
-    let mut content = Object::read(raw, at)?;
+    let mut content = object(raw, at)?;
     let parts = content.opt_array(at, "parts")?.unwrap_or_default();
     let within = at.member("parts");
     let mut texts = Vec::with_capacity(parts.len());
     for (index, raw) in parts.into_iter().enumerate() {
         let at = within.index(index);
-        texts.push(Object::read(raw, &at)?.text(&at, "text")?);
+        texts.push(object(raw, &at)?.text(&at, "text")?);
     }
     Ok(match texts.len() {
         0 => None,
@@ -110,14 +119,14 @@ fn read_tools<'a>(
     check_length(list.len(), &at)?;
     for (index, raw) in list.into_iter().enumerate() {
         let at = at.index(index);
-        let mut tool = Object::read(raw, &at)?;
-        let declarations = tool.take_either("functionDeclarations", "function_declarations");
+        let mut tool = object(raw, &at)?;
+        let declarations = tool.take("functionDeclarations");
         let within = at.member("functionDeclarations");
         let declarations = declarations.map(|raw| array(raw, &within)).transpose()?;
         for (index, raw) in declarations.unwrap_or_default().into_iter().enumerate() {
             request.tools.push(Tool::Function(declaration(raw, &within.index(index), warnings)?));
         }
-        if tool.take_either("googleSearch", "google_search").is_some() {
+        if tool.take("googleSearch").is_some() {
             request.tools.push(Tool::WebSearch(WebSearch::default()));
         }
         for name in [
@@ -132,9 +141,9 @@ fn read_tools<'a>(
         }
         tool.warn_rest(&at, warnings);
     }
-    let Some(mut config) = body.opt_object(root, "toolConfig")? else { return Ok(()) };
+    let Some(mut config) = member(body, root, "toolConfig")? else { return Ok(()) };
     let at = root.member("toolConfig");
-    if let Some(mut calling) = config.opt_object(&at, "functionCallingConfig")? {
+    if let Some(mut calling) = member(&mut config, &at, "functionCallingConfig")? {
         let at = at.member("functionCallingConfig");
         let names = calling.texts(&at, "allowedFunctionNames")?;
         let mode = calling.opt_text(&at, "mode")?;
@@ -163,9 +172,8 @@ fn declaration<'a>(
     at: &At<'_>,
     warnings: &mut Warnings,
 ) -> Result<Function<'a>, Error> {
-    let mut function = Object::read(raw, at)?;
-    let own =
-        function.take_either("parametersJsonSchema", "parameters_json_schema").map(Cow::Borrowed);
+    let mut function = object(raw, at)?;
+    let own = function.take("parametersJsonSchema").map(Cow::Borrowed);
     let parameters = match own {
         Some(schema) => Some(schema),
         None => {
@@ -198,7 +206,7 @@ fn read_config<'a>(
     request: &mut Request<'a>,
     warnings: &mut Warnings,
 ) -> Result<(), Error> {
-    let mut config = Object::read(raw, at)?;
+    let mut config = object(raw, at)?;
     request.max_output_tokens = config.opt_count(at, "maxOutputTokens")?;
     request.stop = config.texts(at, "stopSequences")?;
     request.temperature = config.opt_number(at, "temperature")?;
@@ -223,7 +231,7 @@ fn read_config<'a>(
             return Err(at.member("responseMimeType").unsupported(reason));
         }
     };
-    if let Some(mut thinking) = config.opt_object(at, "thinkingConfig")? {
+    if let Some(mut thinking) = member(&mut config, at, "thinkingConfig")? {
         let at = at.member("thinkingConfig");
         if thinking.opt_bool(&at, "includeThoughts")? == Some(true) {
             request.summary = Some("auto".into());
@@ -272,7 +280,7 @@ struct Reader<'a, 'w> {
 
 impl<'a> Reader<'a, '_> {
     fn content(&mut self, raw: &'a RawValue, at: &At<'_>) -> Result<(), Error> {
-        let mut content = Object::read(raw, at)?;
+        let mut content = object(raw, at)?;
         let role = match content.opt_text(at, "role")?.as_deref() {
             None | Some("user" | "function") => Role::User,
             Some("model") => Role::Assistant,
@@ -305,22 +313,19 @@ impl<'a> Reader<'a, '_> {
         role: Role,
         message: &mut Vec<Content<'a>>,
     ) -> Result<(), Error> {
-        let mut part = Object::read(raw, at)?;
-        let signature = match part.opt_text(at, "thoughtSignature")? {
-            Some(signature) => Some(signature),
-            None => part.opt_text(at, "thought_signature")?,
-        };
+        let mut part = object(raw, at)?;
+        let signature = part.opt_text(at, "thoughtSignature")?;
         if part.opt_bool(at, "thought")? == Some(true) {
             self.warnings.add(at.member("thought").pattern(), "thoughts are not sent back");
             return Ok(());
         }
-        if let Some(raw) = part.take_either("functionCall", "function_call") {
+        if let Some(raw) = part.take("functionCall") {
             self.flush(role, message);
             if let Some(signature) = signature {
                 self.signature(&signature, true);
             }
             self.call(raw, &at.member("functionCall"))?;
-        } else if let Some(raw) = part.take_either("functionResponse", "function_response") {
+        } else if let Some(raw) = part.take("functionResponse") {
             self.flush(role, message);
             self.response(raw, &at.member("functionResponse"))?;
         } else if let Some(text) = part.opt_text(at, "text")? {
@@ -331,7 +336,7 @@ impl<'a> Reader<'a, '_> {
                 self.flush(role, message);
                 self.signature(&signature, false);
             }
-        } else if let Some(raw) = part.take_either("inlineData", "inline_data") {
+        } else if let Some(raw) = part.take("inlineData") {
             let content = inline(raw, &at.member("inlineData"))?;
             match (role, content) {
                 (Role::Assistant, Content::Image { source: Source::Data { base64, .. }, .. }) => {
@@ -341,9 +346,9 @@ impl<'a> Reader<'a, '_> {
                 }
                 (_, content) => message.push(content),
             }
-        } else if let Some(raw) = part.take_either("fileData", "file_data") {
+        } else if let Some(raw) = part.take("fileData") {
             let at = at.member("fileData");
-            let mut file = Object::read(raw, &at)?;
+            let mut file = object(raw, &at)?;
             let source = Source::Url(file.text(&at, "fileUri")?);
             let is_image =
                 file.opt_text(&at, "mimeType")?.is_some_and(|kind| kind.starts_with("image/"));
@@ -381,7 +386,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn call(&mut self, raw: &'a RawValue, at: &At<'_>) -> Result<(), Error> {
-        let mut call = Object::read(raw, at)?;
+        let mut call = object(raw, at)?;
         let name = call.text(at, "name")?;
         self.calls += 1;
         let id = call.opt_text(at, "id")?.filter(|id| !id.is_empty());
@@ -399,7 +404,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn response(&mut self, raw: &'a RawValue, at: &At<'_>) -> Result<(), Error> {
-        let mut response = Object::read(raw, at)?;
+        let mut response = object(raw, at)?;
         let name = response.text(at, "name")?;
         let id = response.opt_text(at, "id")?.filter(|id| !id.is_empty());
         // Without an id it answers the first open call of its name.
@@ -416,13 +421,13 @@ impl<'a> Reader<'a, '_> {
         };
         let within = at.member("response");
         let raw = response.take("response").ok_or_else(|| at.missing("response"))?;
-        let mut object = Object::read(raw, &within)?;
-        let member = |object: &mut Object<'a>, name| {
-            object.opt_text(&within, name).ok().flatten().filter(|_| object.is_empty())
+        let mut answer = Object::read(raw, &within)?;
+        let only = |answer: &mut Object<'a>, name| {
+            answer.opt_text(&within, name).ok().flatten().filter(|_| answer.is_empty())
         };
-        let (text, is_error) = match member(&mut object, "output") {
+        let (text, is_error) = match only(&mut answer, "output") {
             Some(text) => (text, false),
-            None => match member(&mut Object::read(raw, &within)?, "error") {
+            None => match only(&mut Object::read(raw, &within)?, "error") {
                 Some(text) => (text, true),
                 None => (raw.get().into(), false),
             },
@@ -432,8 +437,8 @@ impl<'a> Reader<'a, '_> {
         let within = at.member("parts");
         for (index, raw) in parts.into_iter().enumerate() {
             let at = within.index(index);
-            let mut part = Object::read(raw, &at)?;
-            let data = part.take_either("inlineData", "inline_data");
+            let mut part = object(raw, &at)?;
+            let data = part.take("inlineData");
             content.push(inline(data.ok_or_else(|| at.missing("inlineData"))?, &at)?);
         }
         let kind = CallKind::Function;
@@ -446,11 +451,8 @@ impl<'a> Reader<'a, '_> {
 }
 
 fn inline<'a>(raw: &'a RawValue, at: &At<'_>) -> Result<Content<'a>, Error> {
-    let mut data = Object::read(raw, at)?;
-    let media_type = match data.opt_text(at, "mimeType")? {
-        Some(kind) => kind,
-        None => data.text(at, "mime_type")?,
-    };
+    let mut data = object(raw, at)?;
+    let media_type = data.text(at, "mimeType")?;
     let base64 = standard_base64(data.text(at, "data")?);
     Ok(match media_type.split('/').next() {
         Some("image") => {

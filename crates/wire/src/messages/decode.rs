@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use super::document;
 use super::usage::{MessagesUsage, service_tier};
 use crate::builder::{
-    Builder, ResponseContext, Sink, event_text, foreign_wire, malformed, stop_with_calls,
+    Builder, ResponseContext, Sink, event_text, foreign_wire, malformed, other_wire,
+    stop_with_calls,
 };
 use crate::envelope::Payload;
 use crate::event::{End, Event as Decoded, OutputItem, Stop};
@@ -191,9 +192,7 @@ impl Decoder {
                 Err(failure.unwrap_or_else(|| malformed(Wire::Messages, "it has no type")))
             }
             _ => match foreign_wire(text) {
-                Some(wire) if wire != Wire::Messages => {
-                    Err(malformed(Wire::Messages, format!("it is one of {wire}")))
-                }
+                Some(wire) if wire != Wire::Messages => Err(other_wire(Wire::Messages, wire)),
                 // `ping`, and what later versions add.
                 _ => self.builder.idle(),
             },

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::builder::{MAX_IDLE_EVENTS, MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Sink};
-use crate::builder::{ResponseContext, event_text, foreign_wire, malformed};
+use crate::builder::{ResponseContext, event_text, foreign_wire, malformed, other_wire};
 use crate::event::{End, Event as Decoded, OutputItem, Stop, Usage};
 use crate::failure::{Failure, FailureKind};
 use crate::json::{At, Count, Lenient, Object};
@@ -177,7 +177,7 @@ impl Decoder {
             "" if event.error.is_some() => return Err(reported(text)),
             _ => match foreign_wire(text) {
                 Some(wire) if wire != Wire::Responses => {
-                    return Err(malformed(Wire::Responses, format!("it is one of {wire}")));
+                    return Err(other_wire(Wire::Responses, wire));
                 }
                 _ => {}
             },

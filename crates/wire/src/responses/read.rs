@@ -53,7 +53,8 @@ pub(crate) fn read_request(body: &[u8]) -> Result<(Request<'_>, Warnings), Error
     if let Some(mut reasoning) = body.opt_object(&root, "reasoning")? {
         let at = root.member("reasoning");
         request.effort = reasoning.opt_text(&at, "effort")?;
-        request.summary = reasoning.opt_text(&at, "summary")?;
+        let summary = reasoning.opt_text(&at, "summary")?;
+        request.summary = summary.filter(|summary| summary != "none");
         reasoning.warn_rest(&at, &mut warnings);
     }
     read_text(&mut body, &root, &mut request, &mut warnings)?;

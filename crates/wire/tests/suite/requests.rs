@@ -194,6 +194,48 @@ fn base64_for_urls_and_lone_signatures_of_gemini_are_read() {
 }
 
 #[test]
+fn members_of_gemini_have_two_spellings() {
+    let body = json!({
+        "system_instruction": {"parts": [{"text": "Be brief."}]},
+        "generation_config": {"max_output_tokens": 5, "stop_sequences": ["Z"], "top_p": 0.5,
+            "thinking_config": {"thinking_level": "HIGH", "include_thoughts": true}},
+        "tools": [{"function_declarations": [{"name": "f", "parameters": {"type": "OBJECT"}}]}],
+        "tool_config": {"function_calling_config": {"mode": "ANY", "allowed_function_names": ["f"]}},
+        "contents": [
+            {"role": "user", "parts": [{"inline_data": {"mime_type": "image/png", "data": "-_8"}}]},
+            {"role": "model", "parts": [{"function_call": {"id": "c", "name": "f", "args": {"snake_case": 1}}}]},
+            {"role": "user", "parts": [{"function_response": {"id": "c", "name": "f", "response": {"error_text": "x"}}}]},
+        ],
+    });
+    let (written, warnings) = request(Wire::Gemini, Wire::Chat, &target(), &body).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    let limit = written.get("max_tokens").or_else(|| written.get("max_completion_tokens"));
+    assert_eq!((limit, &written["stop"]), (Some(&json!(5)), &json!(["Z"])));
+    assert_eq!((&written["top_p"], &written["reasoning_effort"]), (&json!(0.5), &json!("high")));
+    assert_eq!(written["tool_choice"], json!({"type": "function", "function": {"name": "f"}}));
+    assert_eq!(written["messages"][0]["content"], "Be brief.");
+    // The alphabet for URLs, which the official client for Python writes, and its missing end.
+    assert_eq!(
+        written["messages"][1]["content"][0]["image_url"]["url"],
+        "data:image/png;base64,+/8="
+    );
+    // The names of arguments and results are the caller's own.
+    let call = &written["messages"][2]["tool_calls"][0]["function"];
+    assert_eq!(call["arguments"], r#"{"snake_case":1}"#);
+    assert_eq!(written["messages"][3]["content"], r#"{"error_text":"x"}"#);
+}
+
+#[test]
+fn a_summary_of_none_is_not_asked_for() {
+    let body =
+        json!({"model": "m", "input": "x", "reasoning": {"effort": "high", "summary": "none"}});
+    let (written, _) = request(Wire::Responses, Wire::Messages, &target(), &body).unwrap();
+    assert_eq!(written["thinking"]["display"], "omitted");
+    let (written, _) = request(Wire::Responses, Wire::Gemini, &target(), &body).unwrap();
+    assert_eq!(written["generationConfig"]["thinkingConfig"], json!({"thinkingLevel": "HIGH"}));
+}
+
+#[test]
 fn reasoning_of_another_model_is_left_out() {
     let other = Target { model: "n".into(), ..target() };
     let (body, warnings) =
