@@ -95,6 +95,12 @@ pub(crate) struct Traced {
     pub(crate) began: SteadyTime,
 }
 
+/// Output as a multiple of the request's maximum, beyond which an answer is cut off: output is estimated from its text,
+/// and the maximum of a request that names none is the model's by the configuration.
+const BEYOND: u64 = 8;
+/// Tokens that an answer may have beyond that: the estimate of a short one says little.
+const SLACK: u64 = 1_024;
+
 impl Account {
     /// Opens an account for a reservation.
     #[must_use]
@@ -107,14 +113,19 @@ impl Account {
         account
     }
 
-    /// Notes in the journal what was seen of the answer: that is settled if this process is killed.
-    pub(crate) fn note(&mut self, seen: Outcome) {
+    /// Notes in the journal what was seen of the answer: that is settled if this process is killed. Returns whether the
+    /// output is so far beyond the request's maximum that its server does not respect it.
+    pub(crate) fn note(&mut self, seen: Outcome) -> bool {
+        let received = self.ratio.tokens(seen.output_eighths);
+        let most = self.facts.bound.output;
+        let is_beyond = most > 0 && received > most.saturating_mul(BEYOND).saturating_add(SLACK);
         let end = End::killed(seen);
         let bill = Bill::new(&self.facts.terms(self.ratio), &end);
         let held = if self.facts.draws_money() { self.reserved } else { 0 };
         if let Some(request) = &mut self.request {
             request.note(&settlement::figures(&end, &bill, self.facts.received, held));
         }
+        is_beyond
     }
 
     /// Notes in the journal that the store may have the account.

@@ -87,7 +87,12 @@ pub(crate) struct ForwardedAnswer {
     /// The length that the client knows, if any.
     size: SizeHint,
     ended: bool,
+    /// True once the output is far beyond the request's maximum.
+    is_beyond: bool,
 }
+
+/// The error in which a translated stream ends that went on and on.
+const ENDLESS: &str = "The model server sent far more than the request's maximum of output tokens.";
 
 /// The error in which a translated stream ends that fell silent.
 const SILENT: &str = "The model server sent nothing for too long. Please try again.";
@@ -142,6 +147,7 @@ impl ForwardedAnswer {
             on_id,
             size,
             ended: false,
+            is_beyond: false,
         };
         if let Some(first) = first {
             answer.take_in(first);
@@ -195,7 +201,7 @@ impl ForwardedAnswer {
             account.sees_output();
         }
         if let (Some(seen), Some(account)) = (seen, &mut self.account) {
-            account.note(seen);
+            self.is_beyond |= account.note(seen);
         }
         if let (Some(usage), Some(account)) = (usage, &mut self.account) {
             account.lower_reservation(&usage);
@@ -282,12 +288,16 @@ impl ForwardedAnswer {
     }
 
     fn abort(&mut self, ended: Ended, cause: String) {
-        if let Watch::Translating(reader, stream) = &mut self.watch
-            && ended == Ended::Stalled
+        let failure = match ended {
+            Ended::Stalled => Some((FailureKind::Timeout, SILENT)),
+            _ => self.is_beyond.then_some((FailureKind::Malformed, ENDLESS)),
+        };
+        if let (Watch::Translating(reader, stream), Some((kind, message))) =
+            (&mut self.watch, failure)
             && !reader.so_far().complete
         {
             let mut out = String::new();
-            stream.fail(&wire::Failure::new(FailureKind::Timeout, SILENT), &mut out);
+            stream.fail(&wire::Failure::new(kind, message), &mut out);
             push(&mut self.ready, out);
         }
         if let (Some(lease), Some(account)) = (&mut self.lease, &self.account) {
@@ -364,6 +374,13 @@ impl ForwardedAnswer {
                 let _ = ready!(storing.as_mut().poll(context));
                 self.storing = None;
                 self.last = Instant::now();
+            }
+            if self.is_beyond && !self.ended {
+                let is_translated = self.is_translated();
+                self.abort(Ended::Cut, "its output is far beyond the request's maximum".to_owned());
+                if !is_translated {
+                    return Poll::Ready(Some(Err(io::Error::other(ENDLESS))));
+                }
             }
             if !self.holds_back()
                 && let Some(piece) = self.ready.pop_front()

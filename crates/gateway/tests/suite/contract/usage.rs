@@ -300,6 +300,19 @@ async fn a_silent_upstream_stream_times_out() {
 }
 
 #[tokio::test]
+async fn a_stream_far_beyond_its_maximum_is_cut_off() {
+    let (gateway, upstream, tenant) = limited().await;
+    // 1,024 tokens each.
+    let piece = "x".repeat(4096);
+    upstream.script([Script::stream((0..400).map(|_| delta(&piece)).collect())]);
+    let body = chat_with(json!({ "stream": true, "max_tokens": 50 }));
+    let (text, ended) = gateway.stream(&tenant, &body).await.rest().await;
+    assert!(!ended && text.len() < 400 * 1024, "{}", text.len());
+    gateway.is_idle().await;
+    assert!(used(&gateway, &tenant).await < 100_000);
+}
+
+#[tokio::test]
 async fn events_are_forwarded_as_they_arrive() {
     let (gateway, upstream, tenant) = limited().await;
     let gate = Gate::closed();
