@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn gemini_has_the_model_and_the_stream_in_the_path() {
-        let find = |method: Method, path: &'static str| gemini(&method, path).ok();
+        let find = |method: Method, path: &'static str| gemini(&method, path, "/v1beta/").ok();
         let call = |kind, endpoint, model, verb, is_stream| {
             let generation = Generation { kind, endpoint, form: Form::Never };
             Some(Api::Gemini(generation, InPath { model, verb, is_stream }))
@@ -491,8 +491,12 @@ mod tests {
     #[test]
     fn paths_outside_the_api_are_not_found() {
         let check = |method: Method, path: &str, expected: Option<Route<'_>>| {
-            let mut segments = Vec::new();
-            assert_eq!(find(&method, path, &mut segments).ok(), expected, "{method} {path}");
+            let (mut segments, headers) = (Vec::new(), HeaderMap::new());
+            assert_eq!(
+                find((&method, &headers), path, &mut segments).ok(),
+                expected,
+                "{method} {path}"
+            );
         };
         check(Method::GET, "/healthz", Some(Route::Health));
         check(Method::HEAD, "/readyz", Some(Route::Ready));

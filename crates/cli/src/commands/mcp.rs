@@ -81,7 +81,12 @@ struct AddArguments {
     #[arg(long, value_name = "FOLDER", conflicts_with = "url")]
     cwd: Option<PathBuf>,
     /// Confine the program: it writes nothing, or in `--cwd` and the temporary folders, and has no network
-    #[arg(long, value_name = "MODE", conflicts_with = "url", requires_if("workspace-write", "cwd"))]
+    #[arg(
+        long,
+        value_name = "MODE",
+        conflicts_with = "url",
+        requires_if("workspace-write", "cwd")
+    )]
     sandbox: Option<Confinement>,
     /// Let the confined program use the network
     #[arg(long, requires = "sandbox")]

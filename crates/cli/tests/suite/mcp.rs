@@ -62,7 +62,8 @@ fn a_server_is_added_with_its_sandbox() {
     let folder = ["--cwd", "/tmp", "--sandbox", "workspace-write", "--sandbox-network"];
     run(&[&["add", "writes"], &folder[..], &["--", "sh", "-c", SERVER]].concat(), 0);
     let (listed, _) = run(&["list"], 0);
-    let expected = "reads  sh  (sandbox: read-only)\nwrites  sh  (sandbox: workspace-write, with network)\n";
+    let expected =
+        "reads  sh  (sandbox: read-only)\nwrites  sh  (sandbox: workspace-write, with network)\n";
     assert_eq!(listed, expected);
     assert!(run(&["get", "writes"], 0).0.contains("\"cwd\": \"/tmp\""));
     let tested = "reads  ok, 1 tools\nwrites  ok, 1 tools\n";
@@ -70,7 +71,9 @@ fn a_server_is_added_with_its_sandbox() {
     let without_folder = ["add", "x", "--sandbox", "workspace-write", "--", "sh"];
     assert!(run(&without_folder, 2).1.contains("--cwd"));
     assert!(run(&["add", "x", "--sandbox-network", "--", "sh"], 2).1.contains("--sandbox"));
-    assert!(run(&["add", "x", "--sandbox", "read-only", "--url", "http://h/"], 2).1.contains("--url"));
+    assert!(
+        run(&["add", "x", "--sandbox", "read-only", "--url", "http://h/"], 2).1.contains("--url")
+    );
 }
 
 #[test]
