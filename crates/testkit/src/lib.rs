@@ -35,3 +35,5 @@ pub use peer::{ErrorResponse, Peer, ReceivedRequest};
 pub use realtime_server::{RealtimeReply, RealtimeScript, RealtimeServer};
 pub use scripted_model::ScriptedModel;
 pub use transcript::{Transcript, assert_lines};
+/// For tests that compare what the model was sent over different wires.
+pub use wire;

@@ -135,8 +135,8 @@ impl Payload {
 const TRANSLATED: [&str; 7] =
     ["text", "image", "document", "search_result", "tool_use", "tool_result", "container_upload"];
 
-/// Returns whether a block can be one that a provider sent and no item of another wire stands for. Whoever sends an
-/// envelope can have written it, and its blocks are pasted into a request: a text or an image in it would pass the
+/// Returns whether a block can be one that a provider sent and no item of another wire stands for. The caller
+/// can have written its envelope, and the blocks are pasted into a request: a text or an image in it would pass the
 /// checks and the counts of inputs, and what is no object would break the request.
 fn is_opaque(block: &str) -> bool {
     let at = At::Root;

@@ -182,7 +182,7 @@ fn connect(file: &Path) -> Result<Connection, Error> {
 /// batches, and a user that may write could add keys. SQLite gives the files next to it the same permissions.
 /// An existing file is not opened: its closing would release the locks of another connection in this process.
 fn make_private(file: &Path) -> std::io::Result<()> {
-    // tidy: a file that is created is a regular one.
+    // tidy: open of a new file never waits.
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create_new(true);
     #[cfg(unix)]

@@ -424,7 +424,9 @@ async fn a_long_answer_is_not_held_back() {
     let rest = Step::Bytes("\", \"status\": \"completed\"}".into());
     let pieces = vec![Step::Bytes(long.into()), Step::Wait(gate.clone()), rest];
     background.upstream.script([Script::chunked("application/json").body(pieces)]);
-    let mut answer = gateway.stream_from(&tenant, RESPONSES, &ask()).await;
+    let mut asked = ask();
+    asked["max_output_tokens"] = json!(50_000);
+    let mut answer = gateway.stream_from(&tenant, RESPONSES, &asked).await;
     let first = tokio::time::timeout(Duration::from_secs(30), answer.next()).await;
     assert!(first.is_ok_and(|piece| piece.is_some()), "nothing comes");
     gate.open(1);

@@ -1,7 +1,7 @@
 //! The same turns on every wire: clients get the same items, and the model the same history.
 
 use serde_json::{Value, json};
-use testkit::TestEnvironment;
+use testkit::{TestEnvironment, wire as model_wire};
 
 use super::{WIRES, configure, model, origin};
 use crate::says;
@@ -55,10 +55,10 @@ fn shown(item: &Value) -> String {
 /// The history in a request, one line for each text, call and output. Ids, reasoning and what the server adds for the
 /// model's information differ between wires.
 fn history(wire: &str, body: &str) -> Vec<String> {
-    let kind = wire::Wire::from_name(wire).unwrap();
-    let (request, _) = wire::read_request(kind, model(wire), body.as_bytes()).unwrap();
-    let target = wire::Target { model: "m".into(), ..wire::Target::default() };
-    let written = wire::write_request(wire::Wire::Responses, &request, &target).unwrap().body;
+    let kind = model_wire::Wire::from_name(wire).unwrap();
+    let (request, _) = model_wire::read_request(kind, model(wire), body.as_bytes()).unwrap();
+    let target = model_wire::Target { model: "m".into(), ..model_wire::Target::default() };
+    let written = model_wire::write_request(model_wire::Wire::Responses, &request, &target).unwrap().body;
     let written: Value = serde_json::from_str(&written).unwrap();
     let mut lines = Vec::new();
     for item in written["input"].as_array().unwrap() {
