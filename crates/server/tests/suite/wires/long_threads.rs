@@ -92,7 +92,7 @@ async fn tokens(more: &str) -> [f64; 4] {
     let mut peer = server.connect().await;
     run(&mut peer, &env).await;
     let usage = total_usage(&peer);
-    let count = |name: &str| usage[name].as_f64().unwrap();
+    let count = |name: &str| usage[name].as_f64().unwrap_or_default();
     let (all, read) = (count("inputTokens"), count("cachedInputTokens"));
     let written = count("cacheWriteInputTokens");
     [all - read - written, written, read, all]

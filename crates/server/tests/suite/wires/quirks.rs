@@ -495,13 +495,33 @@ async fn check_all(wire: &str, quirks: &[(&str, Write)]) {
 }
 
 #[tokio::test]
-async fn random_turns_with_the_peculiarities_of_chat_completions() {
-    check_all("chat", &CHAT).await;
+async fn random_turns_with_the_reasoning_and_indices_of_chat_completions() {
+    check_all("chat", &CHAT[..4]).await;
 }
 
 #[tokio::test]
-async fn random_turns_with_the_peculiarities_of_messages() {
-    check_all("messages", &MESSAGES).await;
+async fn random_turns_with_the_arguments_and_ids_of_chat_completions() {
+    check_all("chat", &CHAT[4..8]).await;
+}
+
+#[tokio::test]
+async fn random_turns_with_the_names_and_ends_of_chat_completions() {
+    check_all("chat", &CHAT[8..12]).await;
+}
+
+#[tokio::test]
+async fn random_turns_with_the_contents_of_chat_completions() {
+    check_all("chat", &CHAT[12..]).await;
+}
+
+#[tokio::test]
+async fn random_turns_with_the_events_of_messages() {
+    check_all("messages", &MESSAGES[..4]).await;
+}
+
+#[tokio::test]
+async fn random_turns_with_the_ends_of_messages() {
+    check_all("messages", &MESSAGES[4..]).await;
 }
 
 #[tokio::test]

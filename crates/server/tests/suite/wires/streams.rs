@@ -77,8 +77,12 @@ async fn serve(
             return Ok(());
         }
     }
-    let answer =
-        if request.starts_with(b"POST") { answers.lock().unwrap().pop_front() } else { None };
+    if !request.starts_with(b"POST") {
+        // A list of models. Its connection must not serve what follows, which would pass the answers by.
+        let none = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        return stream.write_all(none.as_bytes()).await;
+    }
+    let answer = answers.lock().unwrap().pop_front();
     let Some(Answer { bytes, then }) = answer else {
         let mut server = TcpStream::connect(behind).await?;
         server.write_all(&request).await?;
