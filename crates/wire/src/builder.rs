@@ -499,8 +499,11 @@ pub(crate) fn malformed(wire: Wire, reason: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Malformed, &message)
 }
 
-/// The failure of a stream of `wire` with an event of another one.
-pub(crate) fn other_wire(wire: Wire, found: Wire) -> Failure {
+/// The failure of a stream of `wire` with an event of another one. As the first event, it shows what the server speaks.
+pub(crate) fn other_wire(wire: Wire, found: Wire, is_first: bool) -> Failure {
+    if !is_first {
+        return malformed(wire, format!("it is one of `{found}`"));
+    }
     let message = format!(
         "The model server answers in `{found}`, not in `{wire}`: set `wire_api` of the model provider, or `wire` of the \
          gateway's backend, to \"{found}\"."

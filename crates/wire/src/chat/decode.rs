@@ -174,7 +174,9 @@ impl Decoder {
         }
         let Some(choices) = chunk.choices else {
             return match foreign_wire(text) {
-                Some(wire) if wire != Wire::Chat => Err(other_wire(Wire::Chat, wire)),
+                Some(wire) if wire != Wire::Chat => {
+                    Err(other_wire(Wire::Chat, wire, !self.builder.is_created()))
+                }
                 _ => self.builder.idle(),
             };
         };

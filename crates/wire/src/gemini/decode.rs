@@ -185,7 +185,9 @@ impl Decoder {
         }
         let Some(candidates) = chunk.candidates else {
             return match foreign_wire(text) {
-                Some(wire) if wire != Wire::Gemini => Err(other_wire(Wire::Gemini, wire)),
+                Some(wire) if wire != Wire::Gemini => {
+                    Err(other_wire(Wire::Gemini, wire, !self.builder.is_created()))
+                }
                 _ => self.builder.idle(),
             };
         };

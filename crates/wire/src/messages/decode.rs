@@ -192,7 +192,9 @@ impl Decoder {
                 Err(failure.unwrap_or_else(|| malformed(Wire::Messages, "it has no type")))
             }
             _ => match foreign_wire(text) {
-                Some(wire) if wire != Wire::Messages => Err(other_wire(Wire::Messages, wire)),
+                Some(wire) if wire != Wire::Messages => {
+                    Err(other_wire(Wire::Messages, wire, !self.builder.is_created()))
+                }
                 // `ping`, and what later versions add.
                 _ => self.builder.idle(),
             },

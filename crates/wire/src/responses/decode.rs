@@ -177,7 +177,7 @@ impl Decoder {
             "" if event.error.is_some() => return Err(reported(text)),
             _ => match foreign_wire(text) {
                 Some(wire) if wire != Wire::Responses => {
-                    return Err(other_wire(Wire::Responses, wire));
+                    return Err(other_wire(Wire::Responses, wire, !self.is_created));
                 }
                 _ => {}
             },

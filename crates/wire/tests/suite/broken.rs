@@ -29,10 +29,16 @@ const END: &str = r#"{"type":"message_stop"}"#;
 #[test]
 fn events_of_another_wire_are_named() {
     let chunk = r#"{"choices":[{"delta":{"content":"x"}}]}"#;
-    fails(Wire::Messages, &[START, chunk], FailureKind::OtherWire, "in `chat`, not in");
-    fails(Wire::Chat, &[chunk, START], FailureKind::OtherWire, "in `messages`, not in");
+    fails(Wire::Messages, &[START, chunk], FailureKind::Malformed, "one of `chat`");
+    fails(Wire::Chat, &[chunk, START], FailureKind::Malformed, "one of `messages`");
     fails(Wire::Gemini, &[chunk], FailureKind::OtherWire, "in `chat`, not in");
-    fails(Wire::Responses, &[r#"{"candidates":[]}"#], FailureKind::Malformed, "one of gemini");
+    fails(
+        Wire::Responses,
+        &[r#"{"candidates":[]}"#],
+        FailureKind::OtherWire,
+        "in `gemini`, not in",
+    );
+    // The first event shows what the server speaks; a later one only that the stream is broken.
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn members_of_gemini_have_two_spellings() {
     let body = json!({
         "system_instruction": {"parts": [{"text": "Be brief."}]},
         "generation_config": {"max_output_tokens": 5, "stop_sequences": ["Z"], "top_p": 0.5,
-            "thinking_config": {"thinking_level": "HIGH", "include_thoughts": true}},
+            "thinking_config": {"thinking_level": "HIGH"}},
         "tools": [{"function_declarations": [{"name": "f", "parameters": {"type": "OBJECT"}}]}],
         "tool_config": {"function_calling_config": {"mode": "ANY", "allowed_function_names": ["f"]}},
         "contents": [

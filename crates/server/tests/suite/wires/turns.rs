@@ -58,7 +58,8 @@ fn history(wire: &str, body: &str) -> Vec<String> {
     let kind = model_wire::Wire::from_name(wire).unwrap();
     let (request, _) = model_wire::read_request(kind, model(wire), body.as_bytes()).unwrap();
     let target = model_wire::Target { model: "m".into(), ..model_wire::Target::default() };
-    let written = model_wire::write_request(model_wire::Wire::Responses, &request, &target).unwrap().body;
+    let written =
+        model_wire::write_request(model_wire::Wire::Responses, &request, &target).unwrap().body;
     let written: Value = serde_json::from_str(&written).unwrap();
     let mut lines = Vec::new();
     for item in written["input"].as_array().unwrap() {

@@ -47,7 +47,15 @@ fn ends() -> Vec<Row> {
     more["usageMetadata"]["candidatesTokenCount"] = 900.into();
     let empty = sse(&[json!({ "candidates": [] })]).repeat(100);
     vec![
-        again("chunks of another wire", stream(&[chunk(json!({ "content": "x" }), Value::Null)])),
+        fails(
+            "an answer of another wire",
+            "Other",
+            stream(&[chunk(json!({ "content": "x" }), Value::Null)]),
+        ),
+        again(
+            "chunks of another wire",
+            stream(&[said(Value::Null), chunk(json!({ "content": "x" }), Value::Null)]),
+        ),
         taken("usage that shrinks", "Said.Said.", stream(&[more, said("STOP")])),
         again("keep-alives for ever", Answer::stream("").repeats(&empty)),
         again("an end without a stop", stream(&[said(Value::Null)])),
