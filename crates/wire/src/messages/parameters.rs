@@ -150,25 +150,28 @@ pub(super) fn write_output_config(
     Ok(())
 }
 
+/// Writes the thinking that is asked for. Returns whether there is any.
 pub(super) fn write_thinking(
     request: &Request<'_>,
     target: &Target,
     max_tokens: u64,
     warnings: &mut Warnings,
     body: &mut Members<'_>,
-) {
+) -> bool {
     let options = &target.messages;
     let Some(effort) = request.effort.as_deref() else {
-        if request.summary.is_some() && options.thinking == MessagesThinking::Adaptive {
+        let is_asked = request.summary.is_some() && options.thinking == MessagesThinking::Adaptive;
+        if is_asked {
             body.object("thinking", |thinking| {
                 thinking.text("type", "adaptive");
                 thinking.text("display", "summarized");
             });
         }
-        return;
+        return is_asked;
     };
     if options.thinking == MessagesThinking::Unknown {
-        return warnings.add("reasoning.effort", "the model has no switch for thinking");
+        warnings.add("reasoning.effort", "the model has no switch for thinking");
+        return false;
     }
     let is_forced = matches!(
         request.tool_choice,
@@ -180,24 +183,29 @@ pub(super) fn write_thinking(
         )
     );
     if is_forced && effort != "none" {
-        return warnings.add("reasoning.effort", "a demanded tool is called without thinking");
+        warnings.add("reasoning.effort", "a demanded tool is called without thinking");
+        return false;
     }
     if effort == "none" {
-        return body.object("thinking", |thinking| thinking.text("type", "disabled"));
+        body.object("thinking", |thinking| thinking.text("type", "disabled"));
+        return false;
     }
     let display = if request.summary.is_some() { "summarized" } else { "omitted" };
     if options.thinking == MessagesThinking::Adaptive {
-        return body.object("thinking", |thinking| {
+        body.object("thinking", |thinking| {
             thinking.text("type", "adaptive");
             thinking.text("display", display);
         });
+        return true;
     }
     if max_tokens <= MIN_BUDGET {
-        return warnings.add("reasoning.effort", "the output limit leaves no room for thinking");
+        warnings.add("reasoning.effort", "the output limit leaves no room for thinking");
+        return false;
     }
     let budget = crate::shared::budget_of(effort).min(max_tokens - 1).max(MIN_BUDGET);
     body.object("thinking", |thinking| {
         thinking.text("type", "enabled");
         thinking.number("budget_tokens", budget);
     });
+    true
 }

@@ -42,11 +42,18 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
         failure = write_tools(&offer, target, mark, &mut warnings, body)
             .and_then(|()| write_tool_choice(request, &offer, body))
             .and_then(|()| write_output_config(request, target, body));
-        write_thinking(request, target, max_tokens, &mut warnings, body);
+        let thinks = write_thinking(request, target, max_tokens, &mut warnings, body);
         if !request.stop.is_empty() {
             body.texts("stop_sequences", &request.stop);
         }
-        if options.has_sampling {
+        if options.has_sampling && thinks {
+            let reason = "the API takes none with thinking";
+            for (name, value) in [("temperature", request.temperature), ("top_p", request.top_p)] {
+                if value.is_some_and(|value| value.get().parse() != Ok(1.0)) {
+                    warnings.add(name, reason);
+                }
+            }
+        } else if options.has_sampling {
             body.opt_raw("temperature", request.temperature);
             body.opt_raw("top_p", request.top_p);
         }

@@ -226,6 +226,23 @@ fn members_of_gemini_have_two_spellings() {
 }
 
 #[test]
+fn thinking_of_messages_goes_without_a_temperature() {
+    let thinks = |temperature: f64, effort: &str| {
+        let body = json!({"model": "m", "input": "x", "temperature": temperature, "reasoning": {"effort": effort}});
+        let target = Target {
+            messages: MessagesOptions { has_sampling: true, ..MessagesOptions::default() },
+            ..target()
+        };
+        let (written, warnings) = request(Wire::Responses, Wire::Messages, &target, &body).unwrap();
+        (written.get("temperature").is_some(), warnings)
+    };
+    let warning = "temperature: the API takes none with thinking".to_owned();
+    assert_eq!(thinks(0.5, "high"), (false, vec![warning]));
+    assert_eq!(thinks(1.0, "high"), (false, Vec::new()));
+    assert_eq!(thinks(0.5, "none"), (true, Vec::new()));
+}
+
+#[test]
 fn a_summary_of_none_is_not_asked_for() {
     let body =
         json!({"model": "m", "input": "x", "reasoning": {"effort": "high", "summary": "none"}});
