@@ -18,6 +18,7 @@
 
 mod add_plugins;
 mod check;
+mod cloud;
 pub mod docs;
 pub mod edit;
 mod environment;
@@ -53,6 +54,7 @@ mod trust;
 mod unused_parts;
 mod value;
 
+pub use cloud::{AwsAuth, AwsContainer, CloudAuth, GoogleAuth};
 pub use environment::Environment;
 pub use error::{Error, Invalid, Strictness, Warning, WarningKind};
 pub use file_cache::FileCache;

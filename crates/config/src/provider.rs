@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cloud::{AWS_SECRETS, CloudAuth, Clouds, cloud};
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::key_path::join;
 use crate::origin::Origin;
 use crate::table::{
-    Keys, ModelProvider, OssProvider, PromptCache, SECRET_VARIABLES, ToolType, WireApi,
+    Keys, ModelProvider, OssProvider, PromptCache, ProviderAuth, ProviderPlatform,
+    SECRET_VARIABLES, ToolType, WireApi,
 };
 use crate::value::{Table, Value};
 
@@ -124,6 +126,9 @@ pub struct HttpProvider {
     /// True if it takes one system message, at the beginning.
     pub one_system_message: bool,
     pub wire_api: WireApi,
+    pub platform: ProviderPlatform,
+    /// Credentials in place of `credential`.
+    pub cloud: Option<CloudAuth>,
     pub prompt_cache: PromptCache,
     /// The kind of server, if it is one of the two on the user's machine.
     pub local: Option<OssProvider>,
@@ -241,6 +246,9 @@ pub(crate) fn providers(
         // No command sees the credential of a provider, even of one that cannot be used.
         found.secret_variables.extend(configured.env_key.clone());
         found.secret_variables.extend(configured.env_http_headers.values().cloned());
+        if configured.auth == Some(ProviderAuth::AwsSigV4) {
+            found.secret_variables.extend(AWS_SECRETS.map(str::to_owned));
+        }
         if let Err(error) = refuse_built_in(id, &origin) {
             errors.push(error);
             continue;
@@ -307,6 +315,8 @@ fn default_provider(keys: &Keys, environment: &Environment<'_>) -> HttpProvider 
         tool_types: ALL_TOOL_TYPES.to_vec(),
         one_system_message: false,
         wire_api: WireApi::Responses,
+        platform: ProviderPlatform::Direct,
+        cloud: None,
         prompt_cache: PromptCache::Auto,
         local: None,
     }
@@ -333,6 +343,8 @@ fn local_provider(local: &LocalServer, environment: &Environment<'_>) -> HttpPro
         tool_types: Vec::new(),
         one_system_message: false,
         wire_api: WireApi::Responses,
+        platform: ProviderPlatform::Direct,
+        cloud: None,
         prompt_cache: PromptCache::Auto,
         local: Some(local.kind),
     }
@@ -371,6 +383,7 @@ fn http_provider(
         let key = join(&["model_providers", id, "base_url"]);
         return Err(Error::refused(origin, key, message));
     };
+    let (platform, cloud) = cloud((id, origin), keys, Clouds::BUILT, environment)?;
     let uses_default_auth = keys.requires_default_auth;
     let env_key =
         keys.env_key.clone().or_else(|| default.env_key.clone().filter(|_| uses_default_auth));
@@ -408,6 +421,8 @@ fn http_provider(
         },
         one_system_message: keys.one_system_message,
         wire_api: keys.wire_api,
+        platform,
+        cloud,
         prompt_cache: keys.prompt_cache,
         local: LOCAL.iter().map(|local| local.kind).find(|kind| kind.as_str() == id),
     })
@@ -462,7 +477,7 @@ fn trimmed(address: &str) -> String {
     address.trim_end_matches('/').to_owned()
 }
 
-fn variable(environment: &Environment<'_>, name: &str) -> Option<Secret> {
+pub(crate) fn variable(environment: &Environment<'_>, name: &str) -> Option<Secret> {
     (environment.variable)(name).filter(|value| !value.is_empty()).map(Secret)
 }
 

@@ -19,8 +19,8 @@ pub use features::{Announcement, Features, Stage, announcement, stage, unknown_f
 pub use misc::{CredentialsStore, FileOpener, History, LoginMethod, Notifications, Persistence};
 pub use model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, PromptCache,
-    ReasoningEffort, ReasoningSummary, Retries, Seconds, ServiceTier, Tokens, ToolType, Verbosity,
-    WireApi,
+    ProviderAuth, ProviderPlatform, ReasoningEffort, ReasoningSummary, Retries, Seconds,
+    ServiceTier, Tokens, ToolType, Verbosity, WireApi,
 };
 pub(crate) use otel::SECRET_VARIABLES;
 pub use otel::{

@@ -7,21 +7,25 @@ mod cache;
 mod entry;
 mod foreign;
 mod listing;
+mod makers;
 mod names;
+mod overrides;
 mod read;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, LazyLock};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::price::Prices;
 pub use cache::CachedListing;
 use entry::Entry;
+pub use entry::Overrides;
 pub use listing::{ListedModel, Listing, MAX_LISTING_BYTES, parse_listing};
+pub use makers::{Maker, MakerApi, maker_of_host, makers};
 pub use names::is_same_model;
-pub use read::{CatalogError, MAX_CATALOG_BYTES, parse, read};
+pub use read::{CatalogError, CatalogFile, MAX_CATALOG_BYTES, parse, parse_file, read};
 
 /// Text of a catalog.
 pub type Text = Arc<str>;
@@ -117,7 +121,7 @@ pub enum SearchTool {
 }
 
 /// A kind of input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Modality {
     Text,
@@ -162,6 +166,10 @@ pub struct Catalog {
     models: Vec<ModelInfo>,
     /// Models of which facts are known, and that no picker lists: whether the provider has them is not known.
     unlisted: Vec<ModelInfo>,
+    /// Patterns of the models of which the first reported one is the default, the best one first.
+    preferred: Arc<[Text]>,
+    /// The user's own facts.
+    overrides: Overrides,
 }
 
 impl ModelInfo {
@@ -232,36 +240,52 @@ impl Catalog {
     /// [`ModelInfo`], which is not [known](ModelInfo::is_known).
     #[must_use]
     pub fn find(&self, id: &str) -> ModelInfo {
-        let named = |id: &str| {
-            let mut models = self.models.iter().chain(&self.unlisted);
-            models.find(|model| &*model.id == id)
-        };
-        if let Some(model) = named(id) {
+        let mut models = self.models.iter().chain(&self.unlisted);
+        if let Some(model) = models.find(|model| &*model.id == id) {
             return model.clone();
         }
+        self.snapshot(id).unwrap_or_else(|| self.of_family(id))
+    }
+
+    /// The model of which `id` is a dated snapshot, or a name at a router.
+    fn snapshot(&self, id: &str) -> Option<ModelInfo> {
         let plain = names::undated(names::base(id));
-        if let Some(model) = named(plain) {
-            return ModelInfo {
-                id: id.into(),
-                display_name: id.into(),
-                description: Text::default(),
-                is_default: false,
-                hidden: false,
-                upgrade: None,
-                upgrade_info: None,
-                availability_nux: None,
-                ..model.clone()
-            };
-        }
-        self.of_family(Entry { id: id.into(), ..Entry::default() })
+        let mut models = self.models.iter().chain(&self.unlisted);
+        let model = models.find(|model| &*model.id == plain)?;
+        let mut snapshot = ModelInfo {
+            id: id.into(),
+            display_name: id.into(),
+            description: Text::default(),
+            is_default: false,
+            hidden: false,
+            upgrade: None,
+            upgrade_info: None,
+            availability_nux: None,
+            ..model.clone()
+        };
+        self.overrides.apply(&mut snapshot);
+        Some(snapshot)
     }
 
     /// A model that is on no list, with what its family provides.
-    fn of_family(&self, entry: Entry) -> ModelInfo {
+    fn of_family(&self, id: &str) -> ModelInfo {
+        let entry = Entry { id: id.into(), ..Entry::default() };
         let family = family_of(&self.families, &entry);
         let (id, is_known) = (family.map(|family| family.0.id.clone()), family.is_some());
         let base = family.map(|family| family.0.clone()).unwrap_or_default();
-        Entry { family: id, ..entry }.over(&base).resolve(is_known)
+        let mut model = Entry { family: id, ..entry }.over(&base).resolve(is_known);
+        self.overrides.apply(&mut model);
+        model
+    }
+
+    fn empty() -> Self {
+        Self {
+            families: Vec::new(),
+            models: Vec::new(),
+            unlisted: Vec::new(),
+            preferred: Arc::default(),
+            overrides: Overrides::default(),
+        }
     }
 
     /// The same facts for a provider of which it is not known what models it has: none is listed, or the default.

@@ -17,13 +17,13 @@ use hyper::Method;
 use tokio::{sync::mpsc, task::AbortHandle, time};
 use wire::CacheHints;
 
-use crate::http_clients::HttpClients;
+use crate::clients::Clients;
 use crate::local;
 use crate::open::{Refused, open};
 use crate::pacing::{Arrival, Pacer, Permit};
 use crate::read::{DRAIN_TIMEOUT, drain, pump};
 use crate::websocket::{self, Outcome, Sockets};
-use crate::wires;
+use crate::wire_listing;
 use crate::{
     Endpoint, Event, Failure, FailureKind, Prompt, Provider, Transport, Wire,
     compression::Compression,
@@ -67,7 +67,7 @@ pub struct Client {
 
 struct Inner {
     offline: Option<Arc<dyn OfflineTransport>>,
-    http: HttpClients,
+    clients: Clients,
     sockets: Sockets,
     compression: Compression,
     pacer: Pacer,
@@ -95,7 +95,7 @@ impl Client {
     pub fn with_options(options: Options) -> Self {
         let inner = Inner {
             offline: options.offline,
-            http: HttpClients::new(options.network),
+            clients: Clients::new(options.network),
             sockets: Sockets::default(),
             compression: Compression::default(),
             pacer: Pacer::default(),
@@ -148,10 +148,10 @@ impl Client {
             return;
         }
         let method = Method::GET;
-        let Ok(provider) = provider.authorized().await else { return };
-        let path = wires::list_path(provider.wire);
+        let Ok(provider) = self.inner.clients.authorized(provider).await else { return };
+        let path = wire_listing::path(provider.wire);
         let Ok(endpoint) = Endpoint::new(&provider, &method, path) else { return };
-        let Ok(http) = self.inner.http.of(&provider).await else { return };
+        let Ok(http) = self.inner.clients.http.of(&provider).await else { return };
         let answer = http.request(endpoint.request(&method, Bytes::new()));
         if let Ok(Ok(answer)) = time::timeout(DRAIN_TIMEOUT * 10, answer).await {
             drain(answer.into_body()).await;
@@ -218,7 +218,7 @@ async fn respond(
         }
         return;
     }
-    match open(&inner.http, &inner.compression, provider, (&body, cache)).await {
+    match open(&inner.clients, &inner.compression, provider, (&body, cache)).await {
         Ok((provider, endpoint, opened)) => {
             permit.report(opened.limits.rates.as_ref());
             let limits = opened.limits.clone().into_events();
@@ -230,7 +230,7 @@ async fn respond(
         }
         Err(Refused { mut failure, limits }) => {
             if local::may_lack_model(provider, &failure) {
-                let listed = models::list(&inner.http, provider, None).await;
+                let listed = models::list(&inner.clients, provider, None).await;
                 if let Ok(ModelsAnswer::Listed { models, .. }) = listed {
                     local::explain(provider, model, &mut failure, &models);
                 }
@@ -276,10 +276,11 @@ async fn over_websocket(
     permit: &mut Permit,
     sender: &mpsc::Sender<Vec<Event>>,
 ) -> Outcome {
-    if !provider.supports_websockets || provider.wire != Wire::Responses {
+    let is_offered = provider.supports_websockets && !provider.api_key.is_cloud();
+    if !is_offered || provider.wire != Wire::Responses {
         return Outcome::UseHttp;
     }
     let Ok(provider) = provider.authorized().await else { return Outcome::UseHttp };
-    let clients = (&inner.http, &inner.sockets);
+    let clients = (&inner.clients.http, &inner.sockets);
     websocket::respond(clients, &provider, body, permit, sender).await
 }

@@ -94,7 +94,7 @@ fn headers(provider: &Provider) -> Result<HeaderMap, Failure> {
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    let (name, _) = wire::key_header(provider.wire);
+    let (name, _) = provider.key_header();
     if headers.contains_key(header::AUTHORIZATION) || headers.contains_key(name) {
         return Ok(headers);
     }
@@ -110,15 +110,19 @@ fn authorization(provider: &Provider) -> Result<Option<HeaderValue>, Failure> {
         Failure::new(FailureKind::Unauthorized, message)
     };
     match &provider.api_key {
-        KeySource::NotNeeded => Ok(None),
+        // A signature is part of the request, not of the address.
+        KeySource::NotNeeded | KeySource::Signed(_) => Ok(None),
         KeySource::Missing { instructions } => {
             Err(unauthorized(&format!("has no API key: {instructions}")))
         }
         KeySource::Account(_) => {
             Err(unauthorized("was used without the credentials of its account; please report it"))
         }
-        KeySource::Value(key) | KeySource::Issued(key) => {
-            let (_, prefix) = wire::key_header(provider.wire);
+        KeySource::Aws(_) | KeySource::Google(_) => Err(unauthorized(
+            "has an account of a cloud (`auth`), which only requests to models over HTTP take",
+        )),
+        KeySource::Value(key) | KeySource::Issued(key) | KeySource::Bearer(key) => {
+            let (_, prefix) = provider.key_header();
             let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.expose().trim()))
                 .map_err(|_| unauthorized("has a key that no header can carry; set it again"))?;
             value.set_sensitive(true);

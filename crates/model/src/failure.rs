@@ -89,9 +89,12 @@ fn named(status: StatusCode) -> String {
     }
 }
 
+/// Headers with the provider's id of a request: OpenAI's, Anthropic's, Amazon's.
+const REQUEST_IDS: [&str; 3] = ["x-request-id", "request-id", "x-amzn-requestid"];
+
 /// The provider's id of a request, as in [`Failure::details`].
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
-    let id = headers.get("x-request-id")?.to_str().ok()?;
+    let id = REQUEST_IDS.iter().find_map(|name| headers.get(*name))?.to_str().ok()?;
     Some(format!("request id `{}`", excerpt(id)))
 }
 
@@ -174,6 +177,8 @@ fn read_value(body: &[u8]) -> Option<Value> {
 /// A sentence to append about what the user can do.
 fn advice(provider: &Provider, kind: FailureKind) -> String {
     match kind {
+        // Its own advice follows.
+        FailureKind::Unauthorized if provider.api_key.is_cloud() => String::new(),
         FailureKind::Unauthorized if matches!(provider.api_key, KeySource::Issued(_)) => {
             "; log in again (`agentd login`, or `account/login/start`)".to_owned()
         }

@@ -2,6 +2,8 @@
 //! needs it.
 
 use std::collections::HashMap;
+#[cfg(any(feature = "bedrock", feature = "vertex"))]
+use std::sync::OnceLock;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,26 +43,60 @@ fn build(network: &Network, files: &TlsFiles, pool: &PoolOptions) -> Result<Http
 /// The HTTP clients of a program.
 pub(crate) struct HttpClients {
     network: Network,
+    #[cfg(any(feature = "bedrock", feature = "vertex"))]
+    files: files::Pool,
+    /// Without proxies.
+    #[cfg(any(feature = "bedrock", feature = "vertex"))]
+    direct: OnceLock<Http>,
     known: Mutex<HashMap<Key, Arc<OnceCell<Http>>>>,
 }
 
 impl HttpClients {
     pub(crate) fn new(network: Network) -> Self {
-        Self { network, known: Mutex::default() }
+        Self {
+            network,
+            #[cfg(any(feature = "bedrock", feature = "vertex"))]
+            files: files::Pool::default(),
+            #[cfg(any(feature = "bedrock", feature = "vertex"))]
+            direct: OnceLock::new(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Work on files with credentials.
+    #[cfg(any(feature = "bedrock", feature = "vertex"))]
+    pub(crate) fn files(&self) -> &files::Pool {
+        &self.files
+    }
+
+    /// The client for services of this machine and its network, which no proxy reaches.
+    #[cfg(any(feature = "bedrock", feature = "vertex"))]
+    pub(crate) fn direct(&self) -> Result<&Http, Failure> {
+        if let Some(direct) = self.direct.get() {
+            return Ok(direct);
+        }
+        let built = connect(&Network::default(), &TlsFiles::default())?;
+        Ok(self.direct.get_or_init(|| built))
+    }
+
+    /// The client for services that issue tokens.
+    #[cfg(feature = "vertex")]
+    pub(crate) async fn of_tokens(&self) -> Result<Http, Failure> {
+        self.get(&TlsFiles::default(), HttpVersions::Any).await
     }
 
     /// The client for requests to `provider`. An error is not kept: the next request tries again.
     pub(crate) async fn of(&self, provider: &Provider) -> Result<Http, Failure> {
-        self.get(provider, HttpVersions::Any).await
+        self.get(&provider.tls, HttpVersions::Any).await
     }
 
     /// A client that never speaks HTTP/2, for upgrades to another protocol.
     pub(crate) async fn for_upgrades(&self, provider: &Provider) -> Result<Http, Failure> {
-        self.get(provider, HttpVersions::Http1).await
+        self.get(&provider.tls, HttpVersions::Http1).await
     }
 
-    async fn get(&self, provider: &Provider, versions: HttpVersions) -> Result<Http, Failure> {
-        let key = (provider.tls.clone(), versions);
+    async fn get(&self, files: &TlsFiles, versions: HttpVersions) -> Result<Http, Failure> {
+        let key = (files.clone(), versions);
         let cell = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.len() >= MAX_CLIENTS && !known.contains_key(&key) {
@@ -69,7 +105,7 @@ impl HttpClients {
             Arc::clone(known.entry(key).or_default())
         };
         let build = async || {
-            let (network, files) = (self.network.clone(), provider.tls.clone());
+            let (network, files) = (self.network.clone(), files.clone());
             let pool = PoolOptions { versions, ..POOL };
             let built = tokio::task::spawn_blocking(move || build(&network, &files, &pool)).await;
             built.unwrap_or_else(|_| {

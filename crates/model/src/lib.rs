@@ -1,9 +1,12 @@
 //! Model providers: streaming requests over HTTP, in the Responses API or translated from and to it, and a small
 //! catalog of models. It
 //! knows neither threads nor the wire protocol of the application server, reads no environment, and
-//! never decides whether to run a tool or to retry a request.
+//! never decides whether to run a tool or to retry a request. The features `bedrock` and `vertex` add clouds, whose
+//! credentials it looks up itself, in places that callers name.
 
 mod client;
+mod clients;
+mod cloud;
 mod compression;
 mod decode;
 mod endpoint;
@@ -25,12 +28,16 @@ mod reported_limits;
 mod stream_text;
 mod upgrade;
 mod websocket;
+mod wire_listing;
 mod wires;
 
 pub mod catalog;
 pub mod json;
 
 pub use client::{Client, ModelsAnswer, OfflineTransport, Options, ResponseStream};
+pub use cloud::account::{AwsAuth, AwsContainer, AwsKeys, AwsSigner, GoogleAuth};
+#[cfg(feature = "bedrock")]
+pub use cloud::{FrameError, FrameReader, MAX_FRAME};
 pub use decode::Decoder;
 pub use endpoint::Endpoint;
 pub use event::{Event, Item, ItemKind, Phase, Usage};
@@ -47,5 +54,5 @@ pub use provider::{
 };
 pub use rate_limits::{RateLimit, RateLimits};
 pub use upgrade::WebSocket;
-pub use wire::{CacheHints, CacheMarks, Wire};
-pub use wires::wire_of_address;
+pub use wire::{CacheHints, CacheMarks, Platform, Wire};
+pub use wires::{host_of, known_wire, wire_of_address};

@@ -11,14 +11,15 @@ use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
 use tokio::time;
 use wire::CacheHints;
 
+use crate::clients::Clients;
+use crate::cloud;
 use crate::compression::{self, Compression, Encoded};
 use crate::decode::{self, MODEL_HEADERS};
 use crate::failure::{self, failure_from_status, request_id};
-use crate::http_clients::HttpClients;
 use crate::printable::printable;
 use crate::reported_limits::ReportedLimits;
 use crate::wires::{self, Outgoing, Translation};
-use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
+use crate::{Endpoint, Failure, FailureKind, KeySource, Provider, Retry};
 
 /// Most bytes of an error response that are read.
 pub(crate) const MAX_ERROR_BODY: usize = 64 << 10;
@@ -72,33 +73,39 @@ impl From<Failure> for Refused {
 /// Opens a response, with the credentials that the provider's account has now. If the provider refuses
 /// them, the same request is sent once more with fresh ones.
 pub(crate) async fn open(
-    clients: &HttpClients,
+    clients: &Clients,
     compression: &Compression,
     provider: &Arc<Provider>,
     (body, cache): (&Bytes, CacheHints),
 ) -> Result<(Arc<Provider>, Endpoint, Opened), Refused> {
     let body = &Outgoing::new(provider, body, cache)?;
-    let authorized = provider.authorized().await?;
+    let authorized = clients.authorized(provider).await?;
     let refused = match open_authorized(clients, compression, &authorized, body).await {
         Ok((endpoint, opened)) => return Ok((authorized, endpoint, opened)),
         Err(refused) => refused,
     };
-    if refused.failure.http_status != Some(StatusCode::UNAUTHORIZED.as_u16()) {
+    // Amazon has another status for credentials that ended.
+    let is_refused_key = refused.failure.http_status == Some(StatusCode::UNAUTHORIZED.as_u16())
+        || matches!(authorized.api_key, KeySource::Signed(_))
+            && refused.failure.kind == FailureKind::Unauthorized;
+    if !is_refused_key {
         return Err(refused);
     }
-    let Some(renewed) = provider.reauthorized(&authorized).await? else { return Err(refused) };
+    let Some(renewed) = clients.reauthorized(provider, &authorized).await? else {
+        return Err(refused);
+    };
     let (endpoint, opened) = open_authorized(clients, compression, &renewed, body).await?;
     Ok((renewed, endpoint, opened))
 }
 
 async fn open_authorized(
-    clients: &HttpClients,
+    clients: &Clients,
     compression: &Compression,
     provider: &Provider,
     outgoing: &Outgoing,
 ) -> Result<(Endpoint, Opened), Refused> {
     let endpoint = outgoing.endpoint(provider)?;
-    let http = &clients.of(provider).await?;
+    let http = &clients.http.of(provider).await?;
     let sent = compression.encoded(provider, &outgoing.body);
     let translation = || outgoing.translation(provider);
     let refused = match attempt(http, provider, &endpoint, &sent, translation()).await {
@@ -133,6 +140,7 @@ async fn attempt(
         let zstd = header::HeaderValue::from_static("zstd");
         request.headers_mut().insert(header::CONTENT_ENCODING, zstd);
     }
+    cloud::sign(provider, &mut request, &body.bytes)?;
     let response = match time::timeout(idle, http.request(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
@@ -157,6 +165,12 @@ async fn attempt(
     }
     let response = http_client::decoded(response)
         .map_err(|error| unreadable(provider, endpoint, &error.to_string()))?;
+    let translation = match (wires::is_binary(response.headers()), translation) {
+        (false, translation) => translation,
+        (true, translation) => Some(
+            Translation::binary(translation).map_err(|why| unreadable(provider, endpoint, why))?,
+        ),
+    };
     let (head, body) = response.into_parts();
     let (request_id, served_by) = (request_id(&head.headers), served_by(&head.headers));
     if !is_json {
@@ -196,7 +210,7 @@ pub(crate) async fn refused(
     let (head, body) = response.into_parts();
     // Without a body only the status is reported.
     let text = document(provider, body, MAX_ERROR_BODY).await;
-    let text = wires::refusal(provider, head.status, text);
+    let text = wires::refusal(provider, &head, text);
     refusal(provider, endpoint, &head, &text)
 }
 
@@ -210,6 +224,7 @@ fn unreadable(provider: &Provider, endpoint: &Endpoint, why: &str) -> Failure {
 fn refusal(provider: &Provider, endpoint: &Endpoint, head: &Parts, text: &[u8]) -> Failure {
     let mut failure =
         failure_from_status(provider, &endpoint.label, head.status, &head.headers, text);
+    cloud::advise(provider, &head.headers, &mut failure);
     failure.retry = retry_of(&failure, head.status, &head.headers);
     if !head.status.is_success() {
         return failure;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 
 use crate::Usage;
@@ -20,11 +20,11 @@ const MAX_DOLLARS: u64 = 1_000_000;
 const DOLLAR: u128 = 1_000_000_000_000;
 
 /// Dollars for a million tokens, with six decimals: picodollars for one token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Price(u64);
 
 /// The prices of a model's tokens.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
     pub input: Price,
@@ -42,7 +42,7 @@ pub struct Prices {
 }
 
 /// The prices of tokens in a service tier.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TierPrices {
     pub input: Price,
@@ -122,6 +122,21 @@ pub fn dollars(pico: i128) -> String {
 }
 
 impl Price {
+    /// A decimal number of dollars for one token, such as `0.00000125`.
+    pub(crate) fn of_token(text: &str) -> Option<Self> {
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+        let digits =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits(whole) || !digits(decimals) || decimals.len() > 2 * DECIMALS {
+            return None;
+        }
+        // The price of a million tokens is at most MAX_DOLLARS, that of one a dollar.
+        let whole: u64 = whole.parse().ok().filter(|dollars| *dollars <= 1)?;
+        let decimals: u64 = format!("{decimals:0<width$}", width = 2 * DECIMALS).parse().ok()?;
+        let pico = whole * 10_u64.pow(2 * DECIMALS as u32) + decimals;
+        (pico <= MAX_DOLLARS * 10_u64.pow(DECIMALS as u32)).then_some(Self(pico))
+    }
+
     /// A decimal number of dollars for a million tokens, such as `1.25`.
     fn parse(text: &str) -> Option<Self> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
@@ -139,6 +154,12 @@ impl Price {
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&dollars(i128::from(self.0) * 1_000_000))
+    }
+}
+
+impl Serialize for Price {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -216,6 +237,25 @@ mod tests {
             prices(r#"{"input": 0.000001, "output": "1000000"}"#).input.to_string(),
             "0.000001"
         );
+    }
+
+    #[test]
+    fn a_price_for_one_token_is_that_of_a_million() {
+        let check = |text: &str, expect: Option<&str>| {
+            let price = Price::of_token(text).map(|price| price.to_string());
+            assert_eq!(price.as_deref(), expect, "{text}");
+        };
+        check("0.00000125", Some("1.25"));
+        check("0", Some("0"));
+        check("0.0000000001", Some("0.0001"));
+        check("1", Some("1000000"));
+        for bad in ["-1", "", ".", "1e-7", "0.0000000000001", "1.000001", "2", "x", "0."] {
+            check(bad, None);
+        }
+        let prices =
+            prices(r#"{"input": "1.25", "output": 3, "tiers": {"a": {"input": 1, "output": 2}}}"#);
+        let text = serde_json::to_string(&prices).unwrap();
+        assert_eq!(serde_json::from_str::<Prices>(&text).unwrap(), prices);
     }
 
     proptest! {

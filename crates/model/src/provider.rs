@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc, time::Duration};
 
 use http_client::{Secret, TlsFiles};
 
+use crate::cloud::account::{AwsAuth, AwsSigner, GoogleAuth};
 use crate::local_server::LocalServer;
 
 use crate::Failure;
-use wire::{CacheMarks, Wire};
+use wire::{CacheMarks, Platform, Wire};
 
 /// Default of `model_providers.<id>.stream_idle_timeout_ms`.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -22,6 +23,8 @@ pub struct Provider {
     pub transport: Transport,
     /// The wire that it speaks.
     pub wire: Wire,
+    /// The cloud that serves its models, if it is not their maker.
+    pub platform: Platform,
     /// URL without the final `/responses` or its like; unused by the offline transport.
     pub base_url: String,
     pub api_key: KeySource,
@@ -62,6 +65,14 @@ pub enum KeySource {
     Account(Arc<dyn Credentials>),
     /// A token of that account, sent as a key is.
     Issued(Secret),
+    /// Credentials of an AWS account, which sign each request. Only the client's requests over HTTP take them.
+    Aws(Arc<AwsAuth>),
+    /// Those credentials, as they are for one request.
+    Signed(Arc<AwsSigner>),
+    /// Credentials of a Google account, for which there are tokens. Only the client's requests over HTTP take them.
+    Google(Arc<GoogleAuth>),
+    /// A token of that account, always sent as `Authorization: Bearer <token>`.
+    Bearer(Secret),
     /// A required key is missing: requests fail with these instructions before they are sent.
     Missing { instructions: String },
     /// The provider accepts requests without a key.
@@ -89,7 +100,23 @@ pub struct Authorization {
     pub headers: BTreeMap<String, String>,
 }
 
+impl KeySource {
+    /// Returns whether it is an account of a cloud.
+    #[must_use]
+    pub fn is_cloud(&self) -> bool {
+        matches!(self, Self::Aws(_) | Self::Signed(_) | Self::Google(_) | Self::Bearer(_))
+    }
+}
+
 impl Provider {
+    /// Name of the header and prefix of the value that carry a key. Clouds take a bearer token on every wire.
+    pub(crate) fn key_header(&self) -> (&'static str, &'static str) {
+        match self.platform {
+            Platform::Direct if !self.api_key.is_cloud() => wire::key_header(self.wire),
+            _ => wire::key_header(Wire::Responses),
+        }
+    }
+
     /// This provider with the credentials of the next request in place of their source.
     ///
     /// # Errors
@@ -145,6 +172,7 @@ impl Provider {
             id,
             transport: Transport::Http,
             wire: Wire::Responses,
+            platform: Platform::Direct,
             base_url: base_url.into(),
             api_key: KeySource::NotNeeded,
             http_headers: BTreeMap::new(),
@@ -189,13 +217,23 @@ impl Provider {
     /// Values that must not appear in a message or a recording: the key and the header values.
     /// Values under 6 bytes are excluded, because replacing them would garble unrelated text.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        let key = match &self.api_key {
-            KeySource::Value(key) | KeySource::Issued(key) => Some(key.expose()),
-            KeySource::Account(_) | KeySource::Missing { .. } | KeySource::NotNeeded => None,
+        let (key, token) = match &self.api_key {
+            KeySource::Value(key) | KeySource::Issued(key) | KeySource::Bearer(key) => {
+                (Some(key.expose()), None)
+            }
+            KeySource::Signed(signer) => {
+                let token = signer.keys.session_token.as_ref().map(Secret::expose);
+                (Some(signer.keys.secret.expose()), token)
+            }
+            KeySource::Account(_)
+            | KeySource::Aws(_)
+            | KeySource::Google(_)
+            | KeySource::Missing { .. }
+            | KeySource::NotNeeded => (None, None),
         };
         let headers = self.http_headers.values().map(String::as_str);
         let params = self.query_params.values().map(String::as_str);
-        key.into_iter().chain(headers).chain(params).filter(|value| value.len() >= 6)
+        key.into_iter().chain(token).chain(headers).chain(params).filter(|value| value.len() >= 6)
     }
 
     /// `text` with every secret of this provider replaced by `***`.

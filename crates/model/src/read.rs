@@ -103,7 +103,7 @@ pub(crate) async fn pump(
                     decoder.feed(translated.as_bytes(), &mut batch);
                     translated.clear();
                     if let Err(error) = fed {
-                        decoder.fail(Failure::disconnected(error.to_string()), &mut batch);
+                        decoder.fail(Failure::disconnected(error), &mut batch);
                     }
                 }
                 (None, _) => {}

@@ -6,11 +6,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http_client::retry;
-use http_client::sse::{Reader, TooLong};
-use hyper::{Method, StatusCode, Uri};
-use serde_json::{Value, json};
+use http_client::sse::Reader;
+use hyper::http::response::Parts;
+use hyper::{HeaderMap, Method, Uri, header};
 use wire::{CacheHints, EncodeContext, ResponseContext, Target, Wire};
 
+use crate::catalog::maker_of_host;
+use crate::cloud;
 use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 
 /// The beginning of reasoning that another wire's envelope holds, as the history has it.
@@ -108,7 +110,7 @@ impl Outgoing {
     pub(crate) fn translation(&self, provider: &Provider) -> Option<Translation> {
         let (context, encode) = self.answer.clone()?;
         Some(Translation {
-            reader: Reader::new(),
+            source: Source::Text(Reader::new()),
             decoder: wire::Decoder::new(provider.wire, context),
             encoder: wire::Encoder::new(Wire::Responses, encode),
             named: 0,
@@ -119,29 +121,71 @@ impl Outgoing {
 /// Reads an answer in another wire, and writes it as a stream of the Responses API.
 #[derive(Debug)]
 pub(crate) struct Translation {
-    reader: Reader,
+    source: Source,
     decoder: wire::Decoder,
     encoder: wire::Encoder,
     /// Warnings of the encoder that were taken.
     named: usize,
 }
 
+/// The form of a stream.
+#[derive(Debug)]
+enum Source {
+    /// Server-sent events.
+    Text(Reader),
+    /// Frames of Amazon's.
+    #[cfg(feature = "bedrock")]
+    Frames(crate::FrameReader),
+}
+
 impl Translation {
+    /// `of` for an answer in Amazon's frames.
+    ///
+    /// # Errors
+    /// Such an answer cannot be read, with the reason.
+    pub(crate) fn binary(of: Option<Self>) -> Result<Self, &'static str> {
+        let Some(translation) = of else {
+            return Err("it has the form of Amazon Bedrock; set `wire_api = \"messages\"`");
+        };
+        #[cfg(feature = "bedrock")]
+        {
+            Ok(Self { source: Source::Frames(crate::FrameReader::default()), ..translation })
+        }
+        #[cfg(not(feature = "bedrock"))]
+        {
+            drop(translation);
+            Err("it has the form of Amazon Bedrock; build agentd with `--features bedrock`")
+        }
+    }
+
     /// Reads bytes of the answer, split at any position.
     ///
     /// # Errors
-    /// An event of it is too long.
-    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut String) -> Result<(), TooLong> {
-        let Self { reader, decoder, encoder, .. } = self;
-        reader.feed(bytes, |_, data| decoder.event(data, &mut |event| write(encoder, &event, out)))
+    /// An event of it is too long, or a frame is broken.
+    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut String) -> Result<(), String> {
+        let Self { source, decoder, encoder, .. } = self;
+        let mut event = |data: &[u8]| decoder.event(data, &mut |event| write(encoder, &event, out));
+        match source {
+            Source::Text(reader) => {
+                reader.feed(bytes, |_, data| event(data)).map_err(|error| error.to_string())
+            }
+            #[cfg(feature = "bedrock")]
+            Source::Frames(reader) => reader.feed(bytes, event).map_err(|error| error.to_string()),
+        }
     }
 
     /// The answer is over.
     pub(crate) fn finish(&mut self, out: &mut String) {
-        let Self { reader, decoder, encoder, .. } = self;
+        let Self { source, decoder, encoder, .. } = self;
         let mut write = |event: wire::Event<'_>| write(encoder, &event, out);
-        // Some servers leave out the blank line after the last event.
-        if let Some(rest) = reader.rest().filter(|rest| !rest.is_empty()) {
+        let rest = match source {
+            // Some servers leave out the blank line after the last event.
+            Source::Text(reader) => reader.rest(),
+            // A cut frame is no event, and without its last event the response is cut, too.
+            #[cfg(feature = "bedrock")]
+            Source::Frames(_) => None,
+        };
+        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
             decoder.event(rest, &mut write);
         }
         decoder.finish(&mut write);
@@ -165,15 +209,22 @@ impl Translation {
 }
 
 /// The body of a refusal, as the Responses API would have it.
-pub(crate) fn refusal(provider: &Provider, status: StatusCode, body: Bytes) -> Bytes {
+pub(crate) fn refusal(provider: &Provider, head: &Parts, body: Bytes) -> Bytes {
+    let body = cloud::refusal(head, &body).map_or(body, Bytes::from);
     match provider.wire {
         Wire::Responses => body,
         _ => {
-            let mut failure = wire::Failure::read(status.as_u16(), &body);
+            let mut failure = wire::Failure::read(head.status.as_u16(), &body);
             say_wait(&mut failure);
             failure.body(Wire::Responses).into()
         }
     }
+}
+
+/// Returns whether an answer is in frames of Amazon's.
+pub(crate) fn is_binary(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    kind.starts_with(b"application/vnd.amazon.eventstream")
 }
 
 /// Writes an event of the answer.
@@ -199,53 +250,6 @@ fn say_wait(failure: &mut wire::Failure) {
     }
 }
 
-/// The path below a provider's address that lists its models.
-pub(crate) fn list_path(wire: Wire) -> &'static str {
-    match wire {
-        Wire::Responses | Wire::Chat => "/models",
-        Wire::Messages => "/v1/models?limit=1000",
-        Wire::Gemini => "/v1beta/models?pageSize=1000",
-    }
-}
-
-/// A list of models, as the Responses API has it.
-pub(crate) fn listing(wire: Wire, mut answer: Value) -> Value {
-    match wire {
-        Wire::Responses | Wire::Chat => answer,
-        Wire::Messages => {
-            for model in answer["data"].as_array_mut().into_iter().flatten() {
-                if let Some(window) = model.get("max_input_tokens").cloned()
-                    && let Some(members) = model.as_object_mut()
-                {
-                    members.insert("context_window".to_owned(), window);
-                }
-            }
-            answer
-        }
-        Wire::Gemini => {
-            let answers = |model: &&Value| {
-                let methods = model["supportedGenerationMethods"].as_array();
-                methods.is_none_or(|methods| methods.iter().any(|it| it == "generateContent"))
-            };
-            let entry = |model: &Value| {
-                let name = model["name"].as_str()?;
-                Some(json!({
-                    "id": name.strip_prefix("models/").unwrap_or(name),
-                    "display_name": model["displayName"],
-                    "description": model["description"],
-                    "context_window": model["inputTokenLimit"],
-                }))
-            };
-            match answer["models"].as_array() {
-                Some(models) => {
-                    json!({ "data": models.iter().filter(answers).filter_map(entry).collect::<Vec<_>>() })
-                }
-                None => answer,
-            }
-        }
-    }
-}
-
 /// An address with a path of its wire below it. A version that ends the address and begins the path counts once.
 pub(crate) fn joined(base_url: &str, path: &str) -> String {
     let base = base_url.trim_end_matches('/');
@@ -258,39 +262,51 @@ pub(crate) fn joined(base_url: &str, path: &str) -> String {
     }
 }
 
-/// Hosts whose wire is known.
-const WIRES: [(&str, Wire); 12] = [
-    ("api.anthropic.com", Wire::Messages),
-    ("generativelanguage.googleapis.com", Wire::Gemini),
-    ("api.deepseek.com", Wire::Chat),
-    ("api.moonshot.ai", Wire::Chat),
-    ("api.moonshot.cn", Wire::Chat),
-    ("api.z.ai", Wire::Chat),
-    ("open.bigmodel.cn", Wire::Chat),
-    ("api.mistral.ai", Wire::Chat),
-    ("api.groq.com", Wire::Chat),
-    ("api.cerebras.ai", Wire::Chat),
-    ("api.together.xyz", Wire::Chat),
-    ("api.minimax.io", Wire::Chat),
+/// Hosts of Chat Completions that the makers' data does not have.
+const CHAT: [&str; 6] = [
+    "api.moonshot.cn",
+    "open.bigmodel.cn",
+    "api.groq.com",
+    "api.cerebras.ai",
+    "api.together.xyz",
+    "api.minimax.io",
 ];
 
 /// The wire of an address, where it is known, and else Responses.
 #[must_use]
 pub fn wire_of_address(base_url: &str) -> Wire {
+    known_wire(base_url).unwrap_or(Wire::Responses)
+}
+
+/// The wire of an address, where it is known: by its path, or by its host.
+#[must_use]
+pub fn known_wire(base_url: &str) -> Option<Wire> {
+    // Makers offer Messages below a path of that name next to their own wire.
+    if base_url.trim_end_matches('/').ends_with("/anthropic") {
+        return Some(Wire::Messages);
+    }
+    let host = host_of(base_url);
+    if CHAT.contains(&&*host) {
+        return Some(Wire::Chat);
+    }
+    let api = maker_of_host(&host).and_then(|maker| maker.api.as_ref());
+    api.map(|api| api.wire_api)
+}
+
+/// The host of an address; empty if it has none.
+#[must_use]
+pub fn host_of(base_url: &str) -> String {
     let uri = base_url.parse::<Uri>();
-    let host = uri.as_ref().ok().and_then(Uri::host).unwrap_or_default();
-    let known = WIRES.iter().find(|(known, _)| host.eq_ignore_ascii_case(known));
-    known.map_or(Wire::Responses, |(_, wire)| *wire)
+    uri.as_ref().ok().and_then(Uri::host).unwrap_or_default().to_ascii_lowercase()
 }
 
 fn target(provider: &Provider, model: &str) -> Target {
-    let host = provider.base_url.parse::<Uri>();
-    let host = host.as_ref().ok().and_then(Uri::host).unwrap_or_default();
-    let mut target = Target::of_server(provider.wire, &provider.id, host, model);
+    let host = host_of(&provider.base_url);
+    let mut target = Target::of_server(provider.wire, &provider.id, &host, model);
     if let Some(marks) = provider.cache_marks {
         target.messages.cache = marks;
     }
-    target
+    target.on(provider.platform)
 }
 
 fn now() -> Duration {
@@ -307,6 +323,23 @@ fn new_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_wire_of_an_address() {
+        for (address, expect) in [
+            ("https://api.anthropic.com", Some(Wire::Messages)),
+            ("https://api.z.ai/api/anthropic/", Some(Wire::Messages)),
+            ("https://api.z.ai/api/paas/v4", Some(Wire::Chat)),
+            ("https://openrouter.ai/api/v1", Some(Wire::Chat)),
+            ("https://generativelanguage.googleapis.com", Some(Wire::Gemini)),
+            ("https://API.groq.com/openai/v1", Some(Wire::Chat)),
+            ("https://llm.example.com/v1", None),
+            ("no address", None),
+        ] {
+            assert_eq!(known_wire(address), expect, "{address}");
+        }
+        assert_eq!(wire_of_address("https://llm.example.com/v1"), Wire::Responses);
+    }
 
     #[test]
     fn a_version_counts_once() {
@@ -326,20 +359,5 @@ mod tests {
         ] {
             assert_eq!(joined(base, path), expect);
         }
-    }
-
-    #[test]
-    fn lists_of_models() {
-        let gemini = json!({"models": [
-            {"name": "models/gemini-3-pro", "displayName": "Gemini 3", "inputTokenLimit": 1000,
-             "supportedGenerationMethods": ["generateContent"]},
-            {"name": "models/embed", "supportedGenerationMethods": ["embedContent"]},
-        ]});
-        let listed = listing(Wire::Gemini, gemini);
-        assert_eq!(listed["data"].as_array().unwrap().len(), 1);
-        assert_eq!(listed["data"][0]["id"], "gemini-3-pro");
-        assert_eq!(listed["data"][0]["context_window"], 1000);
-        let claude = json!({"data": [{"id": "claude-x", "max_input_tokens": 7}]});
-        assert_eq!(listing(Wire::Messages, claude)["data"][0]["context_window"], 7);
     }
 }

@@ -11,7 +11,17 @@ methods! {
     /// Lists the available models.
     ModelList = "model/list",
         model_list(ModelListParams) -> ModelListResponse,
-        Stable, Independent, [];
+        Stable, Independent, ["modelProvider"];
+
+    /// Lists the configured providers, and those that a key of the environment could be used with.
+    ModelProviderList = "modelProvider/list",
+        model_provider_list(Empty) -> ModelProviderListResponse,
+        Experimental, Independent, [];
+
+    /// Asks the server at an address for its models, and finds out the protocol that it speaks. Nothing is stored.
+    ModelProviderFind = "modelProvider/find",
+        model_provider_find(ModelProviderFindParams) -> ModelProviderFindResponse,
+        Experimental, Concurrent, [];
 
     /// Returns the capabilities of the configured provider.
     ModelProviderCapabilitiesRead = "modelProvider/capabilities/read",
@@ -39,6 +49,11 @@ pub struct ModelListParams {
     pub limit: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_hidden: Option<bool>,
+    /// The provider whose models are listed; the configured one when absent. It is asked for them, and the response
+    /// waits for its answer: an error says why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-experimental" = true))]
+    pub model_provider: Option<String>,
 }
 
 /// A page of models.
@@ -150,6 +165,93 @@ pub struct ModelServiceTier {
     pub id: String,
     pub name: String,
     pub description: String,
+}
+
+/// Result of `modelProvider/list`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelProviderListResponse {
+    /// The configured providers and the built-in ones: the one of new threads first, the others by id.
+    pub data: Vec<ModelProviderEntry>,
+    /// Providers that are not configured, and whose key is in the server's environment. None is used unless a client
+    /// writes it into the configuration.
+    pub available: Vec<AvailableModelProvider>,
+}
+
+/// A provider of the configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelProviderEntry {
+    pub id: String,
+    pub display_name: String,
+    /// Null for the offline model.
+    pub base_url: Option<String>,
+    /// Null for the offline model.
+    pub wire_api: Option<ModelWireApi>,
+    /// True for a server that is looked for on the server's machine.
+    pub is_local: bool,
+    /// True if new threads use it.
+    pub is_default: bool,
+    /// Why it cannot be used yet; null if it has a key or needs none.
+    pub problem: Option<String>,
+}
+
+/// A provider that could be configured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AvailableModelProvider {
+    /// The id for `model_providers`; no provider has it yet.
+    pub id: String,
+    pub display_name: String,
+    pub base_url: String,
+    pub wire_api: ModelWireApi,
+    /// Name of the variable that holds the key.
+    pub env_key: String,
+}
+
+/// Parameters of `modelProvider/find`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelProviderFindParams {
+    /// As the user wrote it, such as `https://models.example.com/v1`.
+    pub address: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<String>,
+}
+
+impl std::fmt::Debug for ModelProviderFindParams {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelProviderFindParams")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Result of `modelProvider/find`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelProviderFindResponse {
+    /// The address for `model_providers`: the models are below it.
+    pub base_url: String,
+    pub wire_api: ModelWireApi,
+    /// Names of the models, at least one.
+    pub models: Vec<String>,
+    /// The model that is suggested: a cheap one of a known maker, else the first.
+    pub default_model: String,
+}
+
+/// A protocol of model servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ModelWireApi {
+    Responses,
+    /// Anthropic's Messages.
+    Messages,
+    /// Chat Completions.
+    Chat,
+    /// Gemini's `generateContent`.
+    Gemini,
 }
 
 /// Result of `modelProvider/capabilities/read`.

@@ -73,7 +73,7 @@ pub async fn check_provider(
         id: provider.id.clone(),
         address: is_http.then(|| provider.base_url.clone()),
         key: authorized.map(|_| key_source(options, config, &provider)),
-        model: model_of(config, &catalog, &listed),
+        model: model_of(config, &catalog, known.is_complete(config), &listed),
         listed,
     })
 }
@@ -114,6 +114,7 @@ fn key_source(options: &Options, config: &Config, provider: &Provider) -> String
         (KeySource::Account(_), _) => {
             "from the login (`agentd login status` says whose)".to_owned()
         }
+        (key, _) if key.is_cloud() => "from an account of the cloud (`auth`)".to_owned(),
         (KeySource::Value(_), config::Provider::Http(http)) => value_source(options, http),
         _ if has_authorization(provider) => "in the headers of the configuration".to_owned(),
         _ => "none is needed".to_owned(),
@@ -134,14 +135,19 @@ fn has_authorization(provider: &Provider) -> bool {
 }
 
 /// The model of a new thread: that of the configuration, else the default one.
-fn model_of(config: &Config, catalog: &Catalog, listed: &ListedModels) -> String {
+fn model_of(
+    config: &Config,
+    catalog: &Catalog,
+    is_complete: bool,
+    listed: &ListedModels,
+) -> String {
     if let Some(model) = &config.model {
         return model.clone();
     }
     let default = |catalog: &Catalog| catalog.default_model().map(|model| model.id.to_string());
     let model = match listed {
         // A catalog of the user's is complete.
-        ListedModels::Listed(ids) if config.model_catalog_json.is_none() => {
+        ListedModels::Listed(ids) if !is_complete => {
             let listed: Vec<ListedModel> = ids.iter().map(|id| ListedModel::named(id)).collect();
             default(&catalog.with_listing(&listed))
         }

@@ -45,6 +45,7 @@ pub mod peer;
 pub mod project_doc;
 pub mod prompt_history;
 pub mod provider;
+pub mod provider_list;
 pub mod recovery;
 pub mod rules;
 pub mod salvage_report;

@@ -1,5 +1,5 @@
-//! The models that are known for a provider: the catalog of `model_catalog_json`, or the built-in one
-//! with what the provider reports of its models.
+//! The models that are known for a provider: the catalog of `model_catalog_json`, or the built-in facts
+//! with what the provider reports of its models and the user's own facts.
 
 mod listings;
 
@@ -9,18 +9,36 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use config::HttpProvider;
-use model::Provider;
-use model::catalog::{Catalog, ListedModel, ModelInfo};
+use model::catalog::{Catalog, CatalogFile, ListedModel, ModelInfo, Overrides};
+use model::{Provider, host_of};
 
 use crate::error::Error;
 pub(crate) use listings::DueListing;
 pub use listings::Listings;
+use listings::Occasion;
 
 /// The models that are known for a provider.
 pub struct Models {
     /// Catalog files, read once in the life of the server.
-    files: Mutex<HashMap<PathBuf, Arc<Catalog>>>,
+    files: Mutex<HashMap<PathBuf, File>>,
+    /// Catalogs of providers with the facts of a file, and the catalogs that they were made of.
+    overlaid: Mutex<HashMap<(PathBuf, String), Overlaid>>,
     listings: Listings,
+}
+
+/// A provider's catalog with the facts of a file.
+struct Overlaid {
+    /// The catalog that it was made of.
+    base: Arc<Catalog>,
+    made: Arc<Catalog>,
+}
+
+/// The contents of a catalog file.
+#[derive(Clone)]
+enum File {
+    /// All models.
+    Whole(Arc<Catalog>),
+    Overrides(Overrides),
 }
 
 /// Longest wait for the first report of a provider's models, without which none can be named.
@@ -31,7 +49,7 @@ const MAX_CATALOGS: usize = 64;
 
 impl Models {
     pub fn new(listings: Listings) -> Self {
-        Self { files: Mutex::default(), listings }
+        Self { files: Mutex::default(), overlaid: Mutex::default(), listings }
     }
 
     /// Reads the catalog that the configuration names, unless it was read already.
@@ -51,7 +69,11 @@ impl Models {
         if files.len() >= MAX_CATALOGS {
             files.clear();
         }
-        files.insert(path.clone(), Arc::new(catalog));
+        let file = match catalog {
+            CatalogFile::Whole(catalog) => File::Whole(Arc::new(catalog)),
+            CatalogFile::Overrides(overrides) => File::Overrides(overrides),
+        };
+        files.insert(path.clone(), file);
         Ok(())
     }
 
@@ -75,13 +97,51 @@ impl Models {
         let Some(config::Provider::Http(http)) = config.providers.get(provider) else {
             return Catalog::offline();
         };
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(named) = config.model_catalog_json.as_ref().and_then(|path| files.get(path)) {
-            return named.clone();
+        let file = self.file(config);
+        if let Some((_, File::Whole(named))) = file {
+            return named;
         }
-        drop(files);
         let listed = self.listings.catalog(&http.id, &http.base_url);
-        listed.unwrap_or_else(|| built_in(http))
+        let known = listed.unwrap_or_else(|| built_in(http));
+        match file {
+            Some((path, File::Overrides(own))) => self.overlay((path, &http.id), &known, &own),
+            _ => known,
+        }
+    }
+
+    /// The catalog file of a configuration, once it is read.
+    fn file(&self, config: &config::Config) -> Option<(PathBuf, File)> {
+        let path = config.model_catalog_json.as_ref()?;
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((path.clone(), files.get(path)?.clone()))
+    }
+
+    /// A provider's catalog with the facts of a file.
+    fn overlay(
+        &self,
+        (path, provider): (PathBuf, &str),
+        known: &Arc<Catalog>,
+        own: &Overrides,
+    ) -> Arc<Catalog> {
+        let mut overlaid = self.overlaid.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (path, provider.to_owned());
+        if let Some(old) = overlaid.get(&key)
+            && Arc::ptr_eq(&old.base, known)
+        {
+            return old.made.clone();
+        }
+        if overlaid.len() >= MAX_CATALOGS {
+            overlaid.clear();
+        }
+        let made = Arc::new(known.with_overrides(own, provider));
+        overlaid.insert(key, Overlaid { base: known.clone(), made: made.clone() });
+        made
+    }
+
+    /// Returns whether the user's catalog lists all models, so that no provider is asked.
+    pub(crate) fn is_complete(&self, config: &config::Config) -> bool {
+        let is_named = config.model_catalog_json.is_some();
+        is_named && !matches!(self.file(config), Some((_, File::Overrides(_))))
     }
 
     /// The models of a provider for a picker: of one that has not reported any, the one that is configured.
@@ -112,24 +172,44 @@ impl Models {
 
     /// A provider that is to be asked for its models now. The caller carries it out in the background.
     pub fn due_listing(&self, config: &config::Config, provider: &str) -> Option<DueListing> {
-        // A catalog of the user's is complete.
-        if config.model_catalog_json.is_some() {
+        if self.is_complete(config) {
             return None;
         }
-        self.listings.due(config, config.providers.get(provider)?)
+        self.listings.due(config, config.providers.get(provider)?, Occasion::Use)
+    }
+
+    /// Has a provider report its models, unless it did a short time ago, and waits for its answer.
+    ///
+    /// # Errors
+    /// No model of it is known, with the reason.
+    pub async fn report(&self, config: &config::Config, provider: &str) -> Result<(), String> {
+        let Some(configured) = config.providers.get(provider) else { return Ok(()) };
+        if !self.is_complete(config)
+            && let Some(due) = self.listings.due(config, configured, Occasion::Question)
+        {
+            // It goes on when the client goes away: the next question has its answer.
+            if let Err(error) = tokio::spawn(due.refresh()).await {
+                return Err(format!("the question for its models failed: {error}"));
+            }
+        }
+        self.listings.settled(provider).await;
+        if !self.catalog(config, provider).models().is_empty() {
+            return Ok(());
+        }
+        let why = configured.ready().err().map(|missing| missing.to_string());
+        let why = why.or_else(|| self.listings.problem(provider));
+        Err(why.unwrap_or_else(|| "the provider lists no models".to_owned()))
     }
 }
 
-/// The built-in catalog. Its prices are those of the default provider, and so are its models: of another one's
-/// only what their families say is known, until it reports them.
+/// The built-in catalog of a provider. Its models are those of the default provider: of another one's, facts are
+/// known, and none is listed until it reports them. Prices are those of the maker's own address.
 fn built_in(http: &HttpProvider) -> Arc<Catalog> {
     static UNPRICED: LazyLock<Arc<Catalog>> =
         LazyLock::new(|| Arc::new(Catalog::hosted().without_prices()));
-    static UNLISTED: LazyLock<Arc<Catalog>> =
-        LazyLock::new(|| Arc::new(UNPRICED.without_listing()));
     match http.id == "default" && http.base_url == Provider::DEFAULT_BASE_URL {
         true => Catalog::hosted(),
         false if http.serves_default_models() => UNPRICED.clone(),
-        false => UNLISTED.clone(),
+        false => Catalog::of_host(&host_of(&http.base_url)),
     }
 }

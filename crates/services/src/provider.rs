@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use config::HttpProvider;
-use config::table::{LoginMethod, PromptCache, WireApi};
-use model::{CacheMarks, KeySource, Provider, Secret, TlsFiles, Transport, Wire};
+use config::table::{LoginMethod, PromptCache, ProviderPlatform, WireApi};
+use config::{CloudAuth, HttpProvider};
+use model::{CacheMarks, KeySource, Platform, Provider, Secret, TlsFiles, Transport, Wire};
 
 use crate::accounts::{AccountConfig, AccountCredentials, Accounts, uses_environment_key};
 
@@ -37,6 +37,7 @@ pub fn provider(
             let (accounts, config) = (accounts.clone(), AccountConfig::new(config));
             KeySource::Account(Arc::new(AccountCredentials { accounts, config, alternatives }))
         }
+        _ if http.cloud.is_some() => cloud_key(http),
         (Some(secret), _) => KeySource::Value(Secret::new(secret.expose())),
         (None, Err(why)) => KeySource::Missing { instructions: why.to_string() },
         (None, Ok(())) => KeySource::NotNeeded,
@@ -52,13 +53,59 @@ pub(crate) fn local_provider(configured: &config::Provider) -> Option<Provider> 
     Some(with_key(http, key.map_or(KeySource::NotNeeded, KeySource::Value), None))
 }
 
-fn wire(http: &HttpProvider) -> Wire {
+pub(crate) fn wire(http: &HttpProvider) -> Wire {
     match http.wire_api {
         WireApi::Responses => Wire::Responses,
         WireApi::Messages => Wire::Messages,
         WireApi::Chat => Wire::Chat,
         WireApi::Gemini => Wire::Gemini,
-        WireApi::Auto => model::wire_of_address(&http.base_url),
+        WireApi::Auto => match http.platform {
+            ProviderPlatform::Direct => model::wire_of_address(&http.base_url),
+            ProviderPlatform::Vertex if http.base_url.ends_with("/publishers/google") => {
+                Wire::Gemini
+            }
+            ProviderPlatform::Bedrock | ProviderPlatform::Vertex => Wire::Messages,
+        },
+    }
+}
+
+fn platform(http: &HttpProvider) -> Platform {
+    match http.platform {
+        ProviderPlatform::Direct => Platform::Direct,
+        ProviderPlatform::Bedrock => Platform::Bedrock,
+        ProviderPlatform::Vertex => Platform::Vertex,
+    }
+}
+
+/// The account of a cloud.
+fn cloud_key(http: &HttpProvider) -> KeySource {
+    let secret = |secret: &config::Secret| Secret::new(secret.expose());
+    match &http.cloud {
+        None => KeySource::NotNeeded,
+        Some(CloudAuth::Google(auth)) => KeySource::Google(Arc::new(model::GoogleAuth {
+            file: auth.file.clone(),
+            default_file: auth.default_file.clone(),
+            metadata: auth.metadata.clone(),
+        })),
+        Some(CloudAuth::Aws(auth)) => KeySource::Aws(Arc::new(model::AwsAuth {
+            region: auth.region.clone(),
+            service: auth.service,
+            keys: auth.keys.as_ref().map(|(id, key, token)| model::AwsKeys {
+                id: id.clone(),
+                secret: secret(key),
+                session_token: token.as_ref().map(secret),
+            }),
+            profile: auth.profile.clone(),
+            profile_is_named: auth.profile_is_named,
+            profile_files: auth.profile_files.clone(),
+            web_identity: auth.web_identity,
+            container: auth.container.as_ref().map(|container| model::AwsContainer {
+                url: container.url.clone(),
+                token: container.token.as_ref().map(secret),
+                token_file: container.token_file.clone(),
+            }),
+            metadata: auth.metadata.clone(),
+        })),
     }
 }
 
@@ -77,6 +124,7 @@ fn with_key(http: &HttpProvider, api_key: KeySource, user_agent: Option<&str>) -
         name: http.name.clone(),
         transport: Transport::Http,
         wire: wire(http),
+        platform: platform(http),
         base_url: http.base_url.clone(),
         api_key,
         http_headers,

@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use model::{Client, Failure, FailureKind, KeySource, ModelsAnswer, Network, Provider, Secret};
+use model::catalog::{Catalog, ListedModel};
+use model::{
+    Client, Failure, FailureKind, KeySource, ModelsAnswer, Network, Provider, Secret, Wire,
+    host_of, known_wire,
+};
 
 use crate::options::Options;
 
@@ -34,6 +38,10 @@ pub struct ServerModels {
     pub base_url: String,
     /// By id, at least one.
     pub models: Vec<String>,
+    /// The wire that the server speaks.
+    pub wire: Wire,
+    /// The model for a first start: a cheap one of a known maker, else the first.
+    pub default: String,
 }
 
 /// Why a server at an address cannot be used, in words for the person who wrote the address and the key.
@@ -46,7 +54,8 @@ pub enum AddressFault {
 }
 
 /// Asks the server at an address for its models: below the address as it is written, and where that has no
-/// list, below `/v1` of it.
+/// list, below `/v1` of it. The wire is that of a known address; elsewhere it is the first one of which the server has
+/// the path.
 ///
 /// # Errors
 /// It lists no models.
@@ -76,10 +85,36 @@ async fn find_models(
             "an address begins with http:// or https://, as in https://models.example.com/v1";
         return Err(AddressFault::Address(text.to_owned()));
     }
-    let found = models_below(client, written, key).await;
+    if let Some(wire) = known_wire(written) {
+        let found = models_below(client, (written, wire), key).await;
+        return found.map_err(|unusable| match unusable {
+            Unusable::NoList(why) => AddressFault::Address(why),
+            Unusable::Fault(fault) => fault,
+        });
+    }
+    let found = match below_some_version(client, written, key).await {
+        Ok(found) => found,
+        // Servers of Messages list their models under a header of their own.
+        Err(fault) => {
+            let found = models_below(client, (written, Wire::Messages), key).await;
+            return found.map_err(|_| fault);
+        }
+    };
+    let wire = spoken_wire(client, &found.base_url, key).await;
+    Ok(ServerModels { wire, ..found })
+}
+
+/// The models below an address, or below `/v1` of it, as Responses and Chat Completions list them.
+async fn below_some_version(
+    client: &Client,
+    written: &str,
+    key: Option<&str>,
+) -> Result<ServerModels, AddressFault> {
+    let found = models_below(client, (written, Wire::Responses), key).await;
     match found {
         Err(Unusable::NoList(first)) if !written.ends_with(VERSION) => {
-            let found = models_below(client, &format!("{written}{VERSION}"), key).await;
+            let below = format!("{written}{VERSION}");
+            let found = models_below(client, (&below, Wire::Responses), key).await;
             found.map_err(|second| match second {
                 Unusable::NoList(_) | Unusable::Fault(AddressFault::Address(_)) => {
                     AddressFault::Address(format!(
@@ -96,6 +131,23 @@ async fn find_models(
     }
 }
 
+/// The first wire of which a server has the path; Responses where it has none, whose error says what is wrong.
+async fn spoken_wire(client: &Client, base_url: &str, key: Option<&str>) -> Wire {
+    for wire in [Wire::Responses, Wire::Chat, Wire::Messages] {
+        let provider = new_provider((base_url, wire), key);
+        let asked = tokio::time::timeout(PATIENCE, client.speaks(&provider));
+        if let Ok(Ok(true)) = asked.await {
+            return wire;
+        }
+    }
+    Wire::Responses
+}
+
+fn new_provider((base_url, wire): (&str, Wire), key: Option<&str>) -> Provider {
+    let api_key = key.map_or(KeySource::NotNeeded, |key| KeySource::Value(Secret::new(key)));
+    Provider { api_key, wire, ..Provider::http("new", base_url) }
+}
+
 /// Why there are no models below an address.
 enum Unusable {
     /// Something answers, and has no list there.
@@ -105,17 +157,17 @@ enum Unusable {
 
 async fn models_below(
     client: &Client,
-    base_url: &str,
+    (base_url, wire): (&str, Wire),
     key: Option<&str>,
 ) -> Result<ServerModels, Unusable> {
-    let api_key = key.map_or(KeySource::NotNeeded, |key| KeySource::Value(Secret::new(key)));
-    let provider = Provider { api_key, ..Provider::http("new", base_url) };
+    let provider = new_provider((base_url, wire), key);
     let fault = match listed_models(client, &provider).await {
         ListedModels::Listed(models) if models.is_empty() => AddressFault::Address(format!(
             "the server at {base_url} lists no models: load one there"
         )),
         ListedModels::Listed(models) => {
-            return Ok(ServerModels { base_url: base_url.to_owned(), models });
+            let default = first_model(base_url, &models);
+            return Ok(ServerModels { base_url: base_url.to_owned(), models, wire, default });
         }
         ListedModels::NoList(why) => return Err(Unusable::NoList(why)),
         ListedModels::Refused(why) => match key {
@@ -126,6 +178,13 @@ async fn models_below(
         ListedModels::NotAsked => AddressFault::Address("the server was not asked".to_owned()),
     };
     Err(Unusable::Fault(fault))
+}
+
+/// The model of these for a first start.
+fn first_model(base_url: &str, ids: &[String]) -> String {
+    let listed: Vec<ListedModel> = ids.iter().map(|id| ListedModel::named(id)).collect();
+    let catalog = Catalog::of_host(&host_of(base_url)).with_listing(&listed);
+    catalog.default_model().map(|model| model.id.to_string()).unwrap_or_default()
 }
 
 /// Asks a provider that has its key for its models.
@@ -168,6 +227,59 @@ mod tests {
         let fault = find_models(&Client::new(), &address, None).await;
         let Err(AddressFault::Address(why)) = fault else { panic!("{fault:?}") };
         assert!(why.contains("does not answer within 10 s"), "{why}");
+    }
+
+    /// A server with a list of models, and these paths besides; it answers `refuse` requests with the header
+    /// `authorization` with 401.
+    async fn serve(list: &'static str, paths: &'static [&'static str], refuses: bool) -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let Ok(byte) = stream.read_u8().await else { break };
+                    head.push(byte);
+                }
+                let head = String::from_utf8(head).unwrap();
+                let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+                let path = path.split('?').next().unwrap_or_default();
+                let (status, body) = match path {
+                    _ if refuses && head.contains("authorization:") => ("401 Unauthorized", "{}"),
+                    _ if path == list => ("200 OK", r#"{"data":[{"id":"a"},{"id":"b"}]}"#),
+                    _ if paths.contains(&path) => ("400 Bad Request", r#"{"error":{}}"#),
+                    _ => ("404 Not Found", "{}"),
+                };
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                // The client may have gone.
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn the_wire_of_an_unknown_server_is_the_first_that_it_has() {
+        for (list, paths, wire, below) in [
+            ("/v1/models", &["/v1/responses", "/v1/chat/completions"][..], Wire::Responses, "/v1"),
+            ("/v1/models", &["/v1/chat/completions"], Wire::Chat, "/v1"),
+            ("/models", &["/chat/completions", "/v1/messages"], Wire::Chat, ""),
+            ("/v1/models", &["/v1/messages"], Wire::Messages, "/v1"),
+            ("/v1/models", &[], Wire::Responses, "/v1"),
+        ] {
+            let address = serve(list, paths, false).await;
+            let found = find_models(&Client::new(), &address, Some("k")).await.unwrap();
+            assert_eq!(found.base_url, format!("{address}{below}"), "{list} {paths:?}");
+            assert_eq!((found.wire, &*found.default), (wire, "a"), "{list} {paths:?}");
+        }
+        // It takes the key in the header of Messages alone.
+        let address = serve("/v1/models", &["/v1/messages"], true).await;
+        let found = find_models(&Client::new(), &address, Some("k")).await.unwrap();
+        assert_eq!((found.wire, found.base_url), (Wire::Messages, address));
     }
 
     #[tokio::test]

@@ -38,6 +38,8 @@ pub struct AskedServer {
     pub address: String,
     /// Its key.
     pub key: ServerKey,
+    /// The protocol that it speaks (`wire_api`), once it has answered.
+    pub wire_api: Option<String>,
 }
 
 /// The key of a server.
@@ -69,6 +71,10 @@ pub struct ServerModels {
     pub base_url: String,
     /// By id, at least one.
     pub models: Vec<String>,
+    /// The protocol that it speaks (`wire_api`).
+    pub wire_api: String,
+    /// The one that is suggested.
+    pub default: String,
 }
 
 /// Why a server cannot be used, for the person who wrote its address and key.
@@ -109,7 +115,10 @@ mod tests {
 
     #[test]
     fn a_typed_key_is_in_no_debug_text() {
-        let server = |key| format!("{:?}", AskedServer { address: "http://h".to_owned(), key });
+        let server = |key| {
+            let address = "http://h".to_owned();
+            format!("{:?}", AskedServer { address, key, wire_api: None })
+        };
         assert!(!server(ServerKey::Typed("sk-secret".to_owned())).contains("sk-secret"));
         assert!(server(ServerKey::Variable("A_KEY".to_owned())).contains("A_KEY"));
     }

@@ -28,7 +28,7 @@ const others = new Map();
 
 const connection = new Connection({ onState, onReady, onNotification, onRequest });
 const threads = new ThreadList(connection, (id, hit) => (hit ? openHit(id, hit) : openThread(id)), showTitle);
-const settings = new Settings(connection);
+const settings = new Settings(connection, (id) => openThread(id));
 const actions = new Actions();
 const composer = new Composer(connection, settings, actions);
 const panel = new Panel(connection, openAgent, cover);

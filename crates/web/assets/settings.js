@@ -22,15 +22,19 @@ const SHORT = {
 
 export class Settings {
   #connection;
-  #models = [];
+  #open;
+  /** The models of each provider that can be asked, the configured one first. */
+  #groups = [];
   #view = null;
   /** What the open thread works with, by the server's word. */
   #now = null;
   /** What was changed since the last turn of each thread, until the server has taken it. */
   #changes = new Map();
 
-  constructor(connection) {
+  /** `open(id)` opens a thread. */
+  constructor(connection, open) {
     this.#connection = connection;
+    this.#open = open;
     this.setTheme(stored("localStorage", "agentd.theme") ?? "");
     $("theme").addEventListener("change", () => this.setTheme($("theme").value));
     for (const id of ["settings-open", "status-line"]) $(id).addEventListener("click", () => this.show());
@@ -38,10 +42,33 @@ export class Settings {
     $("settings-form").addEventListener("submit", () => this.#apply());
   }
 
-  /** Reads the models, of which there may be none to choose from. */
+  /** Reads the models of the configured provider, of which there may be none. The other providers are asked meanwhile. */
   async load() {
-    const page = await run("The list of models", this.#connection.call("model/list", { limit: 100 }));
-    this.#models = (page?.data ?? []).filter(({ hidden }) => !hidden);
+    const groups = [];
+    this.#groups = groups;
+    const [page, providers] = await Promise.all([
+      run("The list of models", this.#connection.call("model/list", { limit: 100 })),
+      run("The list of model providers", this.#connection.call("modelProvider/list")),
+    ]);
+    const own = providers?.data.find(({ isDefault }) => isDefault);
+    groups.push({ provider: own?.id ?? "default", name: own?.displayName ?? "", models: visibleOf(page?.data ?? []) });
+    const others = (providers?.data ?? []).filter(({ isDefault, problem, baseUrl }) => !isDefault && !problem && baseUrl);
+    for (const other of others) this.#ask(groups, other);
+  }
+
+  /** Asks a provider in the background. Its models, or why there are none, are in the list when it is opened next. */
+  async #ask(groups, { id, displayName, isLocal }) {
+    let group;
+    try {
+      const { data } = await this.#connection.call("model/list", { modelProvider: id, limit: 500 });
+      group = { provider: id, name: displayName, models: visibleOf(data) };
+    } catch (error) {
+      // Such a server need not be there.
+      if (isLocal) return;
+      group = { provider: id, name: displayName, models: [], problem: error.message };
+    }
+    groups.push(group);
+    if (groups === this.#groups && $("settings").open && this.#now) this.#fillModels($("model").value);
   }
 
   /** A thread was opened, with what the server says it works with. */
@@ -49,8 +76,8 @@ export class Settings {
     this.#view = view;
     this.#now = null;
     if (view && response) {
-      const { model, reasoningEffort, approvalPolicy, sandbox } = response;
-      this.#now = { model, effort: reasoningEffort ?? "", approvalPolicy, sandbox: sandbox.type };
+      const { model, modelProvider, reasoningEffort, approvalPolicy, sandbox } = response;
+      this.#now = { model, modelProvider, effort: reasoningEffort ?? "", approvalPolicy, sandbox: sandbox.type };
     }
     this.showLine();
   }
@@ -101,8 +128,8 @@ export class Settings {
     $("thread-settings").hidden = !now;
     $("no-settings").hidden = Boolean(now);
     if (now) {
-      const names = this.#models.map(({ model, displayName }) => [model, displayName || model]);
-      fill($("model"), names, now.model);
+      this.#fillModels(now.model);
+      $("model-always").checked = false;
       this.#fillEfforts(now.model, now.effort);
       fill($("approval-policy"), APPROVALS, now.approvalPolicy);
       fill($("sandbox"), SANDBOXES, now.sandbox);
@@ -111,8 +138,21 @@ export class Settings {
     if (field && now) $(field).focus();
   }
 
+  /** The models by provider. Those of the thread's own have their names as values, the others' have their provider, too. */
+  #fillModels(chosen) {
+    const { modelProvider } = this.#now;
+    const options = ({ provider, models }) => models.map(({ model, displayName }) =>
+      [provider === modelProvider ? model : JSON.stringify([provider, model]), displayName || model]);
+    fillGroups($("model"), this.#groups.map((group) => ({ ...group, options: options(group) })), chosen);
+  }
+
+  #modelOf(value) {
+    const [provider, model] = value.startsWith("[") ? JSON.parse(value) : [this.#now.modelProvider, value];
+    return this.#groups.find((group) => group.provider === provider)?.models.find((one) => one.model === model);
+  }
+
   #fillEfforts(model, chosen) {
-    const known = this.#models.find((one) => one.model === model);
+    const known = this.#modelOf(model);
     const efforts = (known?.supportedReasoningEfforts ?? []).map(({ reasoningEffort: effort }) => [effort, effort]);
     const effort = chosen ?? known?.defaultReasoningEffort ?? "";
     // A thread that has an effort keeps one: none can be asked for only where there was none.
@@ -123,14 +163,51 @@ export class Settings {
   #apply() {
     const now = this.#now;
     if (!now) return;
+    const value = $("model").value;
+    const [provider, model] = value.startsWith("[") ? JSON.parse(value) : [now.modelProvider, value];
+    if ($("model-always").checked) this.#keep(provider, model);
+    if (provider !== now.modelProvider) {
+      this.#goOn(provider, model);
+      return;
+    }
     const wanted = {
-      model: $("model").value, effort: $("effort").value, approvalPolicy: $("approval-policy").value, sandbox: $("sandbox").value,
+      model, effort: $("effort").value, approvalPolicy: $("approval-policy").value, sandbox: $("sandbox").value,
     };
     // What is an object here, such as granular approvals, has no choice of its own and stays.
     const changed = Object.entries(wanted).filter(([name, value]) => value !== "" && value !== String(now[name]));
     this.#changes.set(this.#view.id, Object.fromEntries(changed));
     this.showLine();
   }
+
+  /** Stores the model for new threads. */
+  #keep(provider, model) {
+    const edits = Object.entries({ model_provider: provider, model }).map(([keyPath, value]) => ({ keyPath, value, mergeStrategy: "replace" }));
+    run("The model was not stored", this.#connection.call("config/batchWrite", { edits, reloadUserConfig: true }));
+  }
+
+  /** A thread keeps its provider, so the conversation goes on in a copy. */
+  async #goOn(modelProvider, model) {
+    const params = { threadId: this.#view.id, modelProvider, model, excludeTurns: true };
+    const copy = await run("The thread was not continued with the other provider", this.#connection.call("thread/fork", params));
+    if (copy) await this.#open(copy.thread.id);
+  }
+}
+
+/** Fills a list of several groups, each with a name and perhaps a problem. */
+function fillGroups(select, groups, chosen) {
+  const isKnown = groups.some(({ options }) => options.some(([value]) => value === chosen));
+  const option = ([value, words]) => el("option", { value }, visible(words));
+  const several = groups.length > 1;
+  const nodes = groups.flatMap(({ name, options, problem }) => {
+    const all = problem ? [el("option", { disabled: true }, visible(problem))] : options.map(option);
+    return several ? [el("optgroup", { label: visible(name) }, ...all)] : all;
+  });
+  select.replaceChildren(...(isKnown ? [] : [option([chosen, chosen])]), ...nodes);
+  select.value = chosen;
+}
+
+function visibleOf(models) {
+  return models.filter(({ hidden }) => !hidden);
 }
 
 /** Fills a list; the value in force is among the options even when it is none of the usual ones. */

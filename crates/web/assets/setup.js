@@ -58,13 +58,14 @@ export class Setup {
   }
 
   async #read() {
-    const [{ account, requiresDefaultAuth }, { config }] = await Promise.all([
+    const [{ account, requiresDefaultAuth }, { config }, { available }] = await Promise.all([
       this.#connection.call("account/read"), this.#connection.call("config/read", { includeDefaults: true }),
+      this.#connection.call("modelProvider/list"),
     ]);
     const provider = config.model_provider ?? "default";
     const usesAccount = provider === "default" || Boolean(config.model_providers?.[provider]?.requires_default_auth);
     this.#facts = {
-      account, provider, usesAccount, model: config.model, isMissing: usesAccount && requiresDefaultAuth && !account,
+      account, provider, usesAccount, available, model: config.model, isMissing: usesAccount && requiresDefaultAuth && !account,
       hasService: Boolean(config.hosted_base_url), forced: config.forced_login_method,
     };
     return this.#facts;
@@ -85,7 +86,7 @@ export class Setup {
 
   #choose(problem) {
     this.#cancelLogin();
-    const { account, provider, model, hasService, forced, isMissing } = this.#facts;
+    const { account, provider, model, hasService, forced, isMissing, available } = this.#facts;
     const now = isMissing
       ? el("p", {}, `There is no account and no API key for the provider “${visible(provider)}”. Which provider runs the model?`)
       : el("p", {}, `New threads use the provider “${visible(provider)}”${model ? ` with ${visible(model)}` : ""}.`);
@@ -96,8 +97,11 @@ export class Setup {
       way("Log in with a code", "On any device, even if the server runs on another machine.", () => this.#begin({ type: "hostedDeviceCode" })),
     ] : [];
     const keys = forced === "hosted" ? [] : [way("Enter an API key", "For the hosted service. The server stores it and never shows it to clients.", () => this.#key())];
-    const ways = [...accounts, ...keys,
-      way("Use another address", "A server that speaks the Responses API: a company gateway, vLLM, llama.cpp …", () => this.#address()),
+    // A key of the server's environment is used only when someone chooses it here.
+    const found = available.map((one) => way(`Use ${one.displayName} with the key in ${one.envKey}`,
+      "The configuration gets only the name of the variable.", () => this.#useAvailable(one)));
+    const ways = [...found, ...accounts, ...keys,
+      way("Use another address", "A model server or a gateway: a company's, vLLM, llama.cpp … It is asked how it is spoken to.", () => this.#address()),
       way("Use a model on the server's machine", "Ollama or LM Studio. Needs no key.", () => this.#local()),
       way("Use the offline model", "A script answers, to try the program: no key, no network.", () => this.#use({ model_provider: "offline", model: null })),
     ];
@@ -167,9 +171,49 @@ export class Setup {
       const id = name.read().toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
       if (["default", "offline", "ollama", "lmstudio"].includes(id)) throw new Error(`“${id}” is a built-in provider. Choose another name.`);
       const provider = { name: name.read(), base_url: address.read(), ...(key.read() && { experimental_bearer_token: key.read() }) };
-      await this.#look({ [`model_providers.${id}`]: provider, model_provider: id, model: null }, true);
+      const values = (more) => ({ [`model_providers.${id}`]: { ...provider, ...more }, model_provider: id });
+      await this.#find(values, address.read(), key.read());
     });
     this.#step("Use another address", [form]);
+  }
+
+  /** Asks a server for its models and its protocol. One without a list can be used with a model that is named. */
+  async #find(values, address, apiKey) {
+    let found;
+    try {
+      found = await this.#connection.call("modelProvider/find", { address, ...(apiKey && { apiKey }) });
+    } catch (error) {
+      const named = button("Enter a model's name", () => run("The provider", this.#look({ ...values({ wire_api: "auto" }), model: null }, true)));
+      this.#step("Use another address", [named], { back: () => this.#address(), problem: error.message });
+      return;
+    }
+    const { baseUrl, wireApi, models, defaultModel } = found;
+    const select = el("select", {}, ...models.map((model) => el("option", { value: model }, visible(model))));
+    select.value = defaultModel;
+    const form = this.#form([el("label", {}, "Model", select)], "Use this model",
+      () => this.#use({ ...values({ base_url: baseUrl, wire_api: wireApi }), model: select.value }));
+    this.#step("Choose the model", [form], { back: () => this.#address() });
+  }
+
+  /** Writes a provider with the name of its variable, and takes a cheap model of its own list. */
+  async #useAvailable({ id, displayName, baseUrl, wireApi, envKey }) {
+    const key = `model_providers.${id}`;
+    this.#step(displayName, [el("p", { role: "status" }, `Asking ${displayName} for its models …`)]);
+    try {
+      await this.#write({ [key]: { name: displayName, base_url: baseUrl, env_key: envKey, wire_api: wireApi } });
+      try {
+        const { data } = await this.#connection.call("model/list", { modelProvider: id });
+        const models = data.filter(({ hidden }) => !hidden);
+        const model = (models.find(({ isDefault }) => isDefault) ?? models[0])?.model;
+        if (!model) throw new Error(`${displayName} lists no models.`);
+        await this.#use({ model_provider: id, model });
+      } catch (error) {
+        await this.#write({ [key]: null });
+        throw error;
+      }
+    } catch (error) {
+      this.#choose(error.message);
+    }
   }
 
   #local() {

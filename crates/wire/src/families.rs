@@ -3,7 +3,7 @@
 use crate::kind::Wire;
 use crate::target::{
     CacheHints, CacheMarks, ChatOptions, GeminiOptions, GeminiThinking, MessagesOptions,
-    MessagesThinking, Target,
+    MessagesThinking, Platform, Target,
 };
 
 impl Target {
@@ -15,10 +15,20 @@ impl Target {
             model: model.to_owned(),
             max_output: max_output(wire, model),
             cache: CacheHints::default(),
+            platform: Platform::Direct,
             messages: messages(host, model),
             chat: ChatOptions::of_host(host),
             gemini: gemini(model),
         }
+    }
+
+    /// The same target, served by `platform`.
+    #[must_use]
+    pub fn on(mut self, platform: Platform) -> Self {
+        self.platform = platform;
+        // Vertex refuses ids of calls, and goes by their names and order.
+        self.gemini.has_call_ids &= platform != Platform::Vertex;
+        self
     }
 }
 
@@ -126,7 +136,14 @@ fn max_output(wire: Wire, model: &str) -> Option<u64> {
         }
         _ if name.contains("claude-3-5") => 8_192,
         _ if has_any(name, &["claude-opus-4-0", "claude-opus-4-1", "claude-opus-4-2"]) => 32_000,
-        _ => 64_000,
+        _ if has_any(
+            name,
+            &["claude-3-7", "claude-sonnet-4-0", "claude-sonnet-4-2", "-4-5", "-4.5"],
+        ) =>
+        {
+            64_000
+        }
+        _ => 128_000,
     })
 }
 
@@ -146,6 +163,8 @@ mod tests {
         assert_eq!(thinking("claude-opus-4-6"), MessagesThinking::Adaptive);
         assert_eq!(messages("h", "glm-5").cache, CacheMarks::Short);
         assert_eq!(max_output(Wire::Messages, "claude-3-haiku-20240307"), Some(4096));
+        assert_eq!(max_output(Wire::Messages, "claude-haiku-4-5"), Some(64_000));
+        assert_eq!(max_output(Wire::Messages, "claude-opus-4-6"), Some(128_000));
         assert_eq!(max_output(Wire::Messages, "glm-5"), None);
         assert_eq!(gemini("gemini-2.5-pro").thinking, GeminiThinking::Budget);
         assert_eq!(gemini("google/gemini-3-pro").thinking, GeminiThinking::Level);

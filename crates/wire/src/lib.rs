@@ -73,7 +73,8 @@ pub use responses::read_item;
 pub use shared::MAX_ITEMS;
 pub use target::{
     CacheHints, CacheMarks, ChatCallIds, ChatLimit, ChatOptions, ChatReasoning, ChatThinking,
-    Encoded, GeminiOptions, GeminiThinking, MessagesOptions, MessagesThinking, Target, key_header,
+    Encoded, GeminiOptions, GeminiThinking, MessagesOptions, MessagesThinking, Platform, Target,
+    key_header,
 };
 pub use warning::{MAX_WARNINGS, Warning, Warnings};
 

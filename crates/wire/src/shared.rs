@@ -1,5 +1,7 @@
 //! Rules that several wires share.
 
+use std::borrow::Cow;
+
 use crate::error::{Code, Error};
 use crate::json::At;
 
@@ -17,6 +19,19 @@ pub(crate) fn check_length(length: usize, at: &At<'_>) -> Result<(), Error> {
     }
     let message = format!("`{at}` has {length} elements; at most {MAX_ITEMS} are allowed.");
     Err(Error::member(&at.to_string(), Code::TooLarge, message))
+}
+
+/// A name as a part of a path.
+pub(crate) fn escape_path(name: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~@".contains(&byte);
+    if name.bytes().all(is_plain) {
+        return Cow::Borrowed(name);
+    }
+    let escaped = name.bytes().map(|byte| match is_plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    Cow::Owned(escaped.collect())
 }
 
 /// Tokens of thinking for an effort, where a model has no efforts.

@@ -16,6 +16,8 @@ pub struct Target {
     pub max_output: Option<u64>,
     /// The use that later requests of the conversation make of this one's prompt cache.
     pub cache: CacheHints,
+    /// The cloud that serves the model, if it is not its maker.
+    pub platform: Platform,
     pub messages: MessagesOptions,
     pub chat: ChatOptions,
     pub gemini: GeminiOptions,
@@ -34,6 +36,18 @@ impl Target {
     pub(crate) fn for_request(&self, request: &Request<'_>) -> Self {
         Self { model: self.model_of(request).to_owned(), ..self.clone() }
     }
+}
+
+/// Who serves a model. A cloud has paths of its own, and keeps the model's name out of the body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Platform {
+    /// Its maker, or any server with the maker's paths.
+    #[default]
+    Direct,
+    /// Amazon Bedrock's `InvokeModel`, for Messages.
+    Bedrock,
+    /// Google Vertex AI, for Messages and Gemini, below an address that ends in `/publishers/NAME`.
+    Vertex,
 }
 
 /// The parts of a conversation that later requests repeat, for marks of the prompt cache. Numbers of items count from the

@@ -113,7 +113,9 @@ pub(crate) async fn models_at(
     let options = environment.options("cli");
     let found = server::models_at(&options, &server.address, key.as_deref()).await;
     match found {
-        Ok(server::ServerModels { base_url, models }) => Ok(ServerModels { base_url, models }),
+        Ok(server::ServerModels { base_url, models, wire, default }) => {
+            Ok(ServerModels { base_url, models, wire_api: wire.to_string(), default })
+        }
         Err(server::AddressFault::Address(why)) => Err(AddressFault::Address(why)),
         Err(server::AddressFault::Key(why)) => Err(AddressFault::Key(why)),
     }

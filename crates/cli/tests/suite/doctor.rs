@@ -213,6 +213,30 @@ fn each_obstacle_of_a_first_turn_has_its_row_and_the_next_step() {
 }
 
 #[test]
+fn a_key_of_the_environment_that_no_provider_uses_is_named_and_not_shown() {
+    let env = TestEnvironment::new();
+    let page_with = |config: &str| {
+        fs::write(env.home().join("config.toml"), config).unwrap();
+        let output = env.agentd(&["doctor"]).env("ANTHROPIC_API_KEY", "sk-ant-x").output().unwrap();
+        stdout(&output)
+    };
+    let page = page_with("model_provider = \"offline\"\n");
+    has(
+        &page,
+        &[
+            "ok      key: ANTHROPIC_API_KEY is set, and no provider uses it: it could be that of Claude\n",
+            "`[model_providers.anthropic]` with `base_url = \"https://api.anthropic.com\"`",
+            "`wire_api = \"messages\"`",
+            "ok      first turn: asks `demo` of `offline`",
+        ],
+    );
+    assert!(!page.contains("sk-ant-x"), "{page}");
+    let used = "model_provider = \"offline\"\n[model_providers.c]\nbase_url = \"https://api.anthropic.com\"\n";
+    let page = page_with(used);
+    assert!(!page.contains("ANTHROPIC_API_KEY"), "{page}");
+}
+
+#[test]
 fn a_first_turn_that_works_is_described() {
     let env = TestEnvironment::new();
     fs::create_dir(env.work().join(".git")).unwrap();

@@ -62,6 +62,26 @@ choices! {
     }
 }
 choices! {
+    /// `model_providers.<id>.auth`.
+    ProviderAuth {
+        /// Credentials of an AWS account, which sign each request.
+        AwsSigV4 = "aws-sigv4",
+        /// Tokens of a Google account.
+        Google = "google",
+    }
+}
+choices! {
+    /// `model_providers.<id>.platform`.
+    ProviderPlatform {
+        /// The paths of the model's maker.
+        Direct = "direct",
+        /// Amazon Bedrock's `InvokeModel`.
+        Bedrock = "bedrock",
+        /// Google Vertex AI.
+        Vertex = "vertex",
+    }
+}
+choices! {
     /// `model_providers.<id>.prompt_cache`: the marks of requests for the provider's prompt cache.
     PromptCache {
         /// By the provider and the pauses of a thread.
@@ -132,8 +152,33 @@ options! {
         /// Time for which a provider with `wire_api = "messages"` keeps the prompt cache of a thread: `auto` chooses an hour for
         /// threads that pause for longer than five minutes, where the provider takes that; `off` sends no marks.
         prompt_cache: PromptCache = PromptCache::Auto, ANY, Effect::Active;
+        /// Credentials in place of a key: those of an AWS or a Google account.
+        auth: Option<ProviderAuth>, ANY, Effect::Active;
+        /// The cloud whose paths requests have. By default that of the address, where it is known.
+        platform: Option<ProviderPlatform>, ANY, Effect::Active;
+        /// The AWS account of `auth = "aws-sigv4"`.
+        aws: ProviderAws, ANY, Effect::Group;
+        /// The Google account of `auth = "google"`.
+        google: ProviderGoogle, ANY, Effect::Group;
         /// TLS certificates, beyond those that `AGENT_CA_CERTIFICATE` and `SSL_CERT_FILE` name.
         tls: ProviderTls, ANY, Effect::Group;
+    }
+}
+options! {
+    /// `model_providers.<id>.aws`.
+    pub struct ProviderAws {
+        /// Region in signatures; by default that of the address, else `AWS_REGION`.
+        region: Option<String>, ANY, Effect::Active;
+        /// Profile of `~/.aws/credentials` and `~/.aws/config`. With it, no other source of credentials is asked.
+        profile: Option<String>, ANY, Effect::Active;
+    }
+}
+options! {
+    /// `model_providers.<id>.google`.
+    pub struct ProviderGoogle {
+        /// File with the key of a service account, or with a user's login; by default
+        /// `GOOGLE_APPLICATION_CREDENTIALS`, else the login of `gcloud`, else the account of the machine.
+        credentials_file as "credentials-file": Option<PathBuf>, ANY, Effect::Active;
     }
 }
 options! {

@@ -108,6 +108,8 @@ impl TestHome {
         let env = move |name: &str| match name {
             "HOME" => Some(user.clone()),
             "MY_KEY" => Some("secret-1".to_owned()),
+            "AWS_ACCESS_KEY_ID" => Some("AKID".to_owned()),
+            "AWS_SECRET_ACCESS_KEY" => Some("aws-secret-1".to_owned()),
             "MY_ORG" => Some("org-7".to_owned()),
             "EMPTY" => Some(String::new()),
             // The check of the tests of effects.

@@ -1,6 +1,7 @@
 //! Model providers from files and environment variables.
 
-use config::{Config, HttpProvider, Provider};
+use config::table::ProviderPlatform;
+use config::{CloudAuth, Config, HttpProvider, Provider};
 
 use crate::TestHome;
 
@@ -85,6 +86,83 @@ fn tls_files() {
     assert_eq!(tls.client_private_key.unwrap().to_str(), Some("/keys/me.pem"));
     let half = with("client-certificate = \"me.pem\"").resolved().unwrap_err().to_string();
     assert!(half.contains("model_providers.p.tls.client-private-key"), "{half}");
+}
+
+const BEDROCK: &str = "model_provider = \"p\"\n[model_providers.p]\nwire_api = \"messages\"\n\
+                       base_url = \"https://bedrock-runtime.eu-west-1.amazonaws.com\"\n";
+
+// Effect of `model_providers.<id>.auth`, `model_providers.<id>.platform`.
+// Effect of `model_providers.<id>.aws.region`.
+// Effect of `model_providers.<id>.aws.profile`.
+#[test]
+fn an_aws_account() {
+    let with = |keys: &str| http(&TestHome::with(&format!("{BEDROCK}{keys}")).config(), "p");
+    let aws = |provider: HttpProvider| match provider.cloud {
+        Some(CloudAuth::Aws(auth)) => auth,
+        other => panic!("{other:?}"),
+    };
+    let plain = with("auth = \"aws-sigv4\"");
+    assert_eq!(plain.platform, ProviderPlatform::Bedrock);
+    let plain = aws(plain);
+    assert_eq!(
+        (&*plain.region, plain.service, &*plain.profile),
+        ("eu-west-1", "bedrock", "default")
+    );
+    assert!(!plain.profile_is_named && plain.keys.is_some() && plain.container.is_none());
+    assert!(plain.profile_files.iter().all(|file| file.to_string_lossy().contains("/me/.aws/c")));
+    assert_eq!(plain.metadata.as_deref(), Some("http://169.254.169.254"));
+    assert!(!format!("{plain:?}").contains("aws-secret-1"));
+    let named =
+        aws(with("auth = \"aws-sigv4\"\naws = { region = \"us-east-2\", profile = \"work\" }"));
+    assert_eq!((&*named.region, &*named.profile, named.keys), ("us-east-2", "work", None));
+    assert!(named.profile_is_named);
+    let direct = with("platform = \"direct\"");
+    assert_eq!((direct.platform, direct.cloud), (ProviderPlatform::Direct, None));
+    let config = TestHome::with(&format!("{BEDROCK}auth = \"aws-sigv4\"")).config();
+    assert!(config.secret_variables.contains(&"AWS_SECRET_ACCESS_KEY".to_owned()));
+}
+
+#[test]
+fn contradictions_of_clouds_are_refused() {
+    let elsewhere = BEDROCK.replace("https://bedrock-runtime.eu-west-1.amazonaws.com", "https://h");
+    for (text, part) in [
+        (
+            format!("{BEDROCK}auth = \"aws-sigv4\"\nenv_key = \"MY_KEY\""),
+            "remove `env_key`, or `auth`",
+        ),
+        (
+            BEDROCK.replace("messages", "chat"),
+            "`model_providers.p.wire_api`: Amazon Bedrock speaks",
+        ),
+        (format!("{elsewhere}auth = \"aws-sigv4\""), "`model_providers.p.aws.region`: missing"),
+        (
+            format!("{}platform = \"vertex\"", elsewhere.replace("messages", "chat")),
+            "`model_providers.p.wire_api`: Vertex AI speaks",
+        ),
+    ] {
+        let message = TestHome::with(&text).error();
+        assert!(message.contains(part), "{text:?} gave {message:?}");
+    }
+}
+
+// Effect of `model_providers.<id>.google.credentials-file`.
+#[test]
+fn a_google_account() {
+    let base = "[model_providers.p]\nwire_api = \"gemini\"\nauth = \"google\"\n\
+        base_url = \"https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/europe-west1/publishers/google\"\n";
+    let with = |keys: &str| http(&TestHome::with(&format!("{base}{keys}")).config(), "p");
+    let google = |provider: HttpProvider| match provider.cloud {
+        Some(CloudAuth::Google(auth)) => auth,
+        other => panic!("{other:?}"),
+    };
+    let plain = with("");
+    assert_eq!(plain.platform, ProviderPlatform::Vertex);
+    let plain = google(plain);
+    assert_eq!((plain.file, &*plain.metadata), (None, "http://metadata.google.internal"));
+    let default = plain.default_file.unwrap();
+    assert!(default.ends_with("me/.config/gcloud/application_default_credentials.json"));
+    let named = google(with("google = { credentials-file = \"/keys/account.json\" }"));
+    assert_eq!(named.file.unwrap().to_str(), Some("/keys/account.json"));
 }
 
 // Effect of `model_provider`.

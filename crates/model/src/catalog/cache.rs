@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::listing::{ListedModel, MAX_LISTING_BYTES};
 
 /// The form of the file; a file of another form counts as absent.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Largest file that is read: an answer, with the names of its members.
 const MAX_BYTES: u64 = 2 * MAX_LISTING_BYTES as u64;
 
@@ -106,10 +106,10 @@ mod tests {
         let models = vec![named("a\u{202e}b"), named("m")];
         CachedListing { models, ..cached.clone() }.write(&path).unwrap();
         assert_eq!(CachedListing::read(&path, "http://a"), Ok(Some(cached.clone())));
-        let newer = CachedListing { version: 2, ..cached };
+        let newer = CachedListing { version: VERSION + 1, ..cached };
         std::fs::write(&path, serde_json::to_vec(&newer).unwrap()).unwrap();
         assert_eq!(CachedListing::read(&path, "http://a"), Ok(None));
-        std::fs::write(&path, vec![b' '; 3 << 20]).unwrap();
+        std::fs::write(&path, vec![b' '; 9 << 20]).unwrap();
         assert!(CachedListing::read(&path, "http://a").is_err());
     }
 }

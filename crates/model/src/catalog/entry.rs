@@ -22,6 +22,10 @@ macro_rules! members {
             pub(super) names: Vec<String>,
             /// Id of a model's family; by default the first one that its name matches.
             pub(super) family: Option<Text>,
+            /// Id of the provider that an override is for; by default of all.
+            pub(super) provider: Option<Text>,
+            /// The older form of `patch_tool`: custom or function.
+            pub(super) supports_custom_apply_patch: Option<bool>,
             $($(#[$doc])* pub(super) $name: Option<$type>,)*
         }
 
@@ -32,11 +36,47 @@ macro_rules! members {
                     id: self.id,
                     names: self.names,
                     family: self.family.or_else(|| base.family.clone()),
+                    provider: self.provider,
+                    supports_custom_apply_patch: self
+                        .supports_custom_apply_patch
+                        .or(base.supports_custom_apply_patch),
                     $($name: self.$name.or_else(|| base.$name.clone()),)*
+                }
+            }
+
+            /// Writes what this entry says over the facts of a model.
+            pub(super) fn write_over(&self, model: &mut ModelInfo) {
+                $(if let Some(value) = &self.$name {
+                    model.$name.set(value.clone());
+                })*
+                if let (Some(custom), None) = (self.supports_custom_apply_patch, self.patch_tool) {
+                    model.patch_tool = patch_tool(custom);
                 }
             }
         }
     };
+}
+
+/// A member of a model, which a value of an entry replaces.
+trait Member<T> {
+    fn set(&mut self, value: T);
+}
+
+impl<T> Member<T> for T {
+    fn set(&mut self, value: T) {
+        *self = value;
+    }
+}
+
+impl<T> Member<T> for Option<T> {
+    fn set(&mut self, value: T) {
+        *self = Some(value);
+    }
+}
+
+/// The tool of the older form.
+fn patch_tool(is_custom: bool) -> PatchTool {
+    if is_custom { PatchTool::Custom } else { PatchTool::Function }
 }
 
 members! {
@@ -49,8 +89,6 @@ members! {
     default_effort: Text,
     supports_parallel_tool_calls: bool,
     patch_tool: PatchTool,
-    /// The older form of `patch_tool`: custom or function.
-    supports_custom_apply_patch: bool,
     command_tool: CommandTool,
     supports_web_search: bool,
     tool_search: SearchTool,
@@ -75,10 +113,7 @@ members! {
 impl Entry {
     /// The model, with the stated defaults for what is not known of it.
     pub(super) fn resolve(self, is_known: bool) -> ModelInfo {
-        let older = self.supports_custom_apply_patch.map(|custom| match custom {
-            true => PatchTool::Custom,
-            false => PatchTool::Function,
-        });
+        let older = self.supports_custom_apply_patch.map(patch_tool);
         let efforts = self.supported_efforts.unwrap_or_default();
         let default_effort = self.default_effort.unwrap_or_default();
         let is_supported = efforts.iter().any(|option| option.effort == default_effort);
@@ -122,6 +157,52 @@ impl Entry {
             additional_speed_tiers: self.additional_speed_tiers.unwrap_or_default(),
             service_tiers: self.service_tiers.unwrap_or_default(),
             prices: self.prices,
+        }
+    }
+}
+
+/// Facts about models, by patterns of their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides(Arc<[Entry]>);
+
+impl Overrides {
+    pub(super) fn new(entries: Vec<Entry>) -> Self {
+        Self(entries.into())
+    }
+
+    /// Those that apply to the models of a provider.
+    pub(super) fn of_provider(&self, provider: &str) -> Self {
+        let applies = |entry: &&Entry| entry.provider.as_deref().is_none_or(|id| id == provider);
+        Self(self.0.iter().filter(applies).cloned().collect())
+    }
+
+    /// Writes them over what is known of a model. Of several that match, the last one has the last word.
+    pub(super) fn apply(&self, model: &mut ModelInfo) {
+        let base = super::names::base(&model.id).to_owned();
+        let matches = |entry: &&Entry| {
+            super::names::matches(&entry.id, &model.id) || super::names::matches(&entry.id, &base)
+        };
+        let matching: Vec<&Entry> = self.0.iter().filter(matches).collect();
+        for entry in &matching {
+            entry.write_over(model);
+        }
+        if matching.is_empty() {
+            return;
+        }
+        model.is_known = true;
+        let efforts = &model.supported_efforts;
+        if !efforts.iter().any(|option| option.effort == model.default_effort) {
+            let first = efforts.first().map(|option| option.effort.clone());
+            model.default_effort = first.unwrap_or_default();
+        }
+        if matching.iter().any(|entry| entry.supported_efforts.is_some())
+            && matching.iter().all(|entry| entry.supports_reasoning.is_none())
+        {
+            model.supports_reasoning = !model.supported_efforts.is_empty();
+        }
+        // There is room for the input.
+        if model.max_output >= model.context_window {
+            model.max_output = (model.context_window / 4).max(1);
         }
     }
 }

@@ -2,15 +2,16 @@
 //! what is not understood is left out.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::entry::Entry;
-use super::{Catalog, ModelInfo, Text, is_same_model};
+use super::{Catalog, Effort, Modality, ModelInfo, Text, is_same_model, names};
+use crate::price::{Price, Prices};
 
-/// Most bytes of an answer.
-pub const MAX_LISTING_BYTES: usize = 1 << 20;
+/// Most bytes of an answer, or of one of its pages. Routers list hundreds of models with long descriptions.
+pub const MAX_LISTING_BYTES: usize = 4 << 20;
 /// Most models of an answer that are used.
 const MAX_MODELS: usize = 2000;
 /// Longest name of a model, in bytes; others are left out.
@@ -31,13 +32,31 @@ pub struct ListedModel {
     pub description: Option<Text>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_modalities: Option<Vec<Modality>>,
+    /// Efforts that it reasons with; empty for a model that does not reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub efforts: Option<Vec<Text>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Arc<Prices>>,
 }
 
 impl ListedModel {
     /// A model of which only the name is known.
     #[must_use]
     pub fn named(id: &str) -> Self {
-        Self { id: id.into(), display_name: None, description: None, context_window: None }
+        Self {
+            id: id.into(),
+            display_name: None,
+            description: None,
+            context_window: None,
+            max_output: None,
+            input_modalities: None,
+            efforts: None,
+            prices: None,
+        }
     }
 }
 
@@ -106,13 +125,56 @@ fn entry(value: &Value) -> Option<ListedModel> {
         (1..=MAX_TOKENS).contains(&tokens).then_some(tokens)
     };
     let windows = ["context_window", "context_length", "max_model_len", "max_context_length"];
+    let outputs = ["max_output", "max_output_tokens", "max_completion_tokens"];
+    let of_router = value["top_provider"]["max_completion_tokens"].as_u64();
+    let of_router = of_router.filter(|tokens| (1..=MAX_TOKENS).contains(tokens));
     let model = ListedModel {
         id,
         display_name: text("display_name", MAX_TEXT).or_else(|| text("name", MAX_TEXT)),
         description: text("description", MAX_TEXT),
         context_window: windows.into_iter().find_map(tokens),
+        max_output: outputs.into_iter().find_map(tokens).or(of_router),
+        input_modalities: modalities(value),
+        efforts: efforts(value),
+        prices: prices(&value["pricing"]).map(Arc::new),
     };
     model.has_name().then_some(model)
+}
+
+/// The kinds of input, where the answer has text among them.
+fn modalities(value: &Value) -> Option<Vec<Modality>> {
+    let own = value.get("input_modalities").and_then(Value::as_array);
+    let kinds = own.or_else(|| value["architecture"]["input_modalities"].as_array())?;
+    let has = |kind: &str| kinds.iter().any(|it| it == kind);
+    let known = [("text", Modality::Text), ("image", Modality::Image)];
+    let found = known.into_iter().filter(|(name, _)| has(name)).map(|(_, kind)| kind);
+    has("text").then(|| found.collect())
+}
+
+/// The efforts, or those that a router with a switch for reasoning takes for every such model.
+fn efforts(value: &Value) -> Option<Vec<Text>> {
+    if let Some(efforts) = value.get("efforts").and_then(Value::as_array) {
+        let named = efforts.iter().filter_map(Value::as_str);
+        let known = named.filter(|effort| super::read::EFFORTS.contains(effort));
+        return Some(known.map(Text::from).collect());
+    }
+    let parameters = value.get("supported_parameters")?.as_array()?;
+    let reasons = parameters.iter().any(|parameter| parameter == "reasoning");
+    let efforts: &[&str] = if reasons { &["low", "medium", "high"] } else { &[] };
+    Some(efforts.iter().map(|effort| Text::from(*effort)).collect())
+}
+
+/// The prices of a router, in dollars for a token. A negative one stands for a price that is not fixed.
+fn prices(pricing: &Value) -> Option<Prices> {
+    let price = |name: &str| Price::of_token(pricing.get(name)?.as_str()?);
+    Some(Prices {
+        input: price("prompt")?,
+        cached_input: price("input_cache_read"),
+        cache_write: price("input_cache_write"),
+        output: price("completion")?,
+        tiers: std::collections::BTreeMap::new(),
+        cache_write_1h: None,
+    })
 }
 
 impl Catalog {
@@ -145,25 +207,75 @@ impl Catalog {
         let known: HashSet<&str> = self.models.iter().map(|model| &*model.id).collect();
         let added = listed.iter().filter(|model| !known.contains(&*model.id)).map(|model| {
             let mut info = match self.unlisted.is_empty() {
-                true => self.of_family(Entry { id: model.id.clone(), ..Entry::default() }),
+                true => self.of_family(&model.id),
                 false => self.find(&model.id),
             };
-            info.hidden = is_of_provider;
-            info.display_name = model.display_name.clone().unwrap_or(info.display_name);
-            info.description = model.description.clone().unwrap_or(info.description);
-            if let Some(window) = model.context_window {
-                info.context_window = window;
-                info.max_output = info.max_output.min(window / 4);
-            }
+            info.hidden |= is_of_provider;
+            model.write_over(&mut info);
             info
         });
         merged.models.extend(added);
+        merged.choose_preferred();
         if !merged.models.iter().any(|model| model.is_default)
             && let Some(first) = merged.models.iter_mut().find(|model| !model.hidden)
         {
             first.is_default = true;
         }
         merged
+    }
+}
+
+impl Catalog {
+    /// Makes the best of the preferred models the default one.
+    fn choose_preferred(&mut self) {
+        if self.models.iter().any(|model| model.is_default) {
+            return;
+        }
+        let matching = |pattern: &Text| {
+            let mut models = self.models.iter();
+            models.position(|model| !model.hidden && names::matches(pattern, &model.id))
+        };
+        if let Some(best) = self.preferred.iter().find_map(matching) {
+            self.models[best].is_default = true;
+        }
+    }
+}
+
+impl ListedModel {
+    /// Writes the reported facts over those that are known of the model. Facts with prices are those of this very
+    /// provider, and hold.
+    fn write_over(&self, info: &mut ModelInfo) {
+        info.display_name = self.display_name.clone().unwrap_or(info.display_name.clone());
+        info.description = self.description.clone().unwrap_or(info.description.clone());
+        if info.prices.is_some() {
+            return;
+        }
+        if let Some(window) = self.context_window {
+            info.context_window = window;
+            info.max_output = info.max_output.min(window / 4).max(1);
+        }
+        if let Some(output) = self.max_output {
+            // Some state the window as the longest output, too.
+            info.max_output = output.min((info.context_window / 2).max(1));
+        }
+        if let Some(modalities) = &self.input_modalities {
+            info.input_modalities = modalities.as_slice().into();
+        }
+        if let Some(efforts) = &self.efforts {
+            info.supports_reasoning = !efforts.is_empty();
+            let described = |effort: &Text| {
+                let mut known = info.supported_efforts.iter();
+                let known = known.find(|option| option.effort == *effort).cloned();
+                let new = || Effort { effort: effort.clone(), description: Text::default() };
+                known.unwrap_or_else(new)
+            };
+            info.supported_efforts = efforts.iter().map(described).collect();
+            if !efforts.contains(&info.default_effort) {
+                let medium = efforts.iter().find(|effort| &***effort == "medium");
+                info.default_effort = medium.or(efforts.first()).cloned().unwrap_or_default();
+            }
+        }
+        info.prices.clone_from(&self.prices);
     }
 }
 
@@ -179,13 +291,7 @@ mod tests {
     }
 
     fn listed(ids: &[&str]) -> Vec<ListedModel> {
-        let model = |id: &&str| ListedModel {
-            id: (*id).into(),
-            display_name: None,
-            description: None,
-            context_window: None,
-        };
-        ids.iter().map(model).collect()
+        ids.iter().map(|id| ListedModel::named(id)).collect()
     }
 
     #[test]
@@ -293,6 +399,51 @@ mod tests {
         let own = elsewhere.with_listing(&[ListedModel::named("gpt-5-mini")]);
         assert_eq!(own.models().len(), 1);
         assert_eq!(own.models()[0].supported_efforts, known.supported_efforts);
+    }
+
+    #[test]
+    fn a_routers_list_has_windows_prices_and_kinds_of_input() {
+        let body = serde_json::json!({ "data": [
+            { "id": "z-ai/glm-9", "name": "GLM 9", "context_length": 200_000,
+              "architecture": { "input_modalities": ["text"] },
+              "pricing": { "prompt": "0.0000006", "completion": "0.0000022", "input_cache_read": "0.00000011" },
+              "top_provider": { "max_completion_tokens": 65_536 },
+              "supported_parameters": ["tools", "reasoning"] },
+            { "id": "auto", "pricing": { "prompt": "-1", "completion": "-1" },
+              "architecture": { "input_modalities": ["image"] }, "supported_parameters": [] },
+            { "id": "anthropic/claude-opus-4.6", "context_length": 1_000_000, "pricing": {} } ] });
+        let listing = parse_listing(body.to_string().as_bytes()).unwrap();
+        let merged = Catalog::of_host("openrouter.ai").with_listing(&listing.models);
+        let glm = merged.find("z-ai/glm-9");
+        assert_eq!((glm.context_window, glm.max_output), (200_000, 65_536));
+        assert!(!glm.accepts_images() && glm.supports_reasoning);
+        let efforts: Vec<&str> = glm.supported_efforts.iter().map(|it| &*it.effort).collect();
+        assert_eq!((efforts, &*glm.default_effort), (vec!["low", "medium", "high"], "high"));
+        let prices = glm.prices.unwrap();
+        assert_eq!(
+            (prices.input.to_string(), prices.output.to_string()),
+            ("0.6".into(), "2.2".into())
+        );
+        assert_eq!(prices.cached_input.unwrap().to_string(), "0.11");
+        let auto = merged.find("auto");
+        assert_eq!((auto.prices.clone(), auto.accepts_images()), (None, true));
+        assert!(!auto.supports_reasoning);
+        assert_eq!(merged.find("anthropic/claude-opus-4.6").supported_efforts.len(), 3);
+    }
+
+    #[test]
+    fn a_window_with_a_price_is_not_widened_by_the_list() {
+        let mut listed = listed(&["claude-haiku-5-5", "claude-opus-9"]);
+        for model in &mut listed {
+            (model.context_window, model.max_output) = (Some(2_000_000), Some(200_000));
+            model.efforts = Some(vec!["low".into(), "xhigh".into()]);
+        }
+        let merged = Catalog::of_host("api.anthropic.com").with_listing(&listed);
+        let haiku = merged.find("claude-haiku-5-5");
+        assert_eq!((haiku.context_window, haiku.max_input()), (228_000, 100_000));
+        let new = merged.find("claude-opus-9");
+        assert_eq!((new.context_window, new.max_output, new.prices), (2_000_000, 200_000, None));
+        assert_eq!((new.supported_efforts.len(), &*new.default_effort), (2, "low"));
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::entry::Entry;
+use super::entry::{Entry, Overrides};
 use super::foreign;
 use super::{Catalog, Effort, Family, ModelInfo, family_of};
 
@@ -46,41 +46,91 @@ pub(super) const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high
 ///
 /// # Errors
 /// See [`CatalogError`].
-pub fn read(path: &Path) -> Result<Catalog, CatalogError> {
+pub fn read(path: &Path) -> Result<CatalogFile, CatalogError> {
     let text = files::read_text(path, MAX_CATALOG_BYTES).map_err(|error| match error {
         files::Error::TooLarge { path, .. } => CatalogError::TooLarge { path },
         error => CatalogError::Read { path: path.to_owned(), cause: error.into_io() },
     })?;
-    parse(&text).map_err(|message| CatalogError::Invalid { path: path.to_owned(), message })
+    parse_file(&text).map_err(|message| CatalogError::Invalid { path: path.to_owned(), message })
 }
 
-/// Parses the text of a catalog. Families of the text come before the built-in ones, which its
+/// The contents of a catalog file.
+#[derive(Debug, Clone)]
+pub enum CatalogFile {
+    /// All models, of all providers.
+    Whole(Catalog),
+    /// Facts in place of those that are known otherwise.
+    Overrides(Overrides),
+}
+
+/// Parses the text of a catalog that lists all models.
+///
+/// # Errors
+/// See [`parse_file`].
+pub fn parse(text: &str) -> Result<Catalog, String> {
+    match parse_file(text)? {
+        CatalogFile::Whole(catalog) => Ok(catalog),
+        CatalogFile::Overrides(_) => Err("it has `overrides`, and lists no `models`".to_owned()),
+    }
+}
+
+/// Parses the text of a catalog file. Families of the text come before the built-in ones, which its
 /// models can name too.
 ///
 /// # Errors
 /// What is wrong, with line and column or the name of the model.
-pub fn parse(text: &str) -> Result<Catalog, String> {
+pub fn parse_file(text: &str) -> Result<CatalogFile, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {
         #[serde(default)]
         families: Vec<Entry>,
-        models: Vec<Entry>,
+        models: Option<Vec<Entry>>,
+        #[serde(default)]
+        overrides: Vec<Entry>,
     }
     let converted = foreign::converted(text, &EFFORTS);
     let text = converted.as_deref().unwrap_or(text);
     let parsed = if text.trim_start().starts_with('[') {
-        serde_json::from_str(text).map(|models| File { families: Vec::new(), models })
+        serde_json::from_str(text).map(|models| File {
+            families: Vec::new(),
+            models: Some(models),
+            overrides: Vec::new(),
+        })
     } else {
         serde_json::from_str(text)
     };
-    let File { families, models } = parsed.map_err(|error| error.to_string())?;
+    let File { families, models, overrides } = parsed.map_err(|error| error.to_string())?;
+    let Some(models) = models else {
+        if !families.is_empty() || overrides.is_empty() {
+            return Err("it has no `models`; list all models, or only `overrides`".to_owned());
+        }
+        if overrides.len() > MAX_ENTRIES {
+            return Err(format!("it has more than {MAX_ENTRIES} overrides"));
+        }
+        overrides.iter().try_for_each(check_override)?;
+        return Ok(CatalogFile::Overrides(Overrides::new(overrides)));
+    };
+    if !overrides.is_empty() {
+        return Err("it has `models` and `overrides`; change the models themselves, or list only \
+                    `overrides`"
+            .to_owned());
+    }
     if models.is_empty() {
         return Err("it lists no model; list at least one".to_owned());
     }
     if models.len().max(families.len()) > MAX_ENTRIES {
         return Err(format!("it lists more than {MAX_ENTRIES} models or families"));
     }
+    resolved_all(models, families, inherited(text)).map(CatalogFile::Whole)
+}
+
+/// The catalog of these models and families; `inherited` are families that come after them.
+pub(super) fn resolved_all(
+    models: Vec<Entry>,
+    families: Vec<Entry>,
+    inherited: Vec<Family>,
+) -> Result<Catalog, String> {
     check_ids("model", &models)?;
     check_ids("family", &families)?;
     if let Some(bad) = families.iter().find(|family| family.family.is_some()) {
@@ -89,14 +139,28 @@ pub fn parse(text: &str) -> Result<Catalog, String> {
     if let Some(bad) = models.iter().find(|model| !model.names.is_empty()) {
         return Err(format!("model `{}`: only families have `names`", bad.id));
     }
+    if let Some(bad) = models.iter().chain(&families).find(|entry| entry.provider.is_some()) {
+        return Err(format!("`{}`: only overrides have a `provider`", bad.id));
+    }
     let mut families: Vec<Family> = families.into_iter().map(Family).collect();
-    families.extend(inherited(text));
+    families.extend(inherited);
     let models = models.into_iter().map(|model| resolved(model, &families));
     let models = models.collect::<Result<Vec<_>, _>>()?;
     families.iter().try_for_each(|family| check(&family.0))?;
     check_default(&models)?;
     check_upgrades(&models)?;
-    Ok(Catalog { families, models, unlisted: Vec::new() })
+    Ok(Catalog { families, models, ..Catalog::empty() })
+}
+
+fn check_override(entry: &Entry) -> Result<(), String> {
+    let wrong = |problem: &str| Err(format!("override `{}`: {problem}", shown(&entry.id)));
+    if entry.id.is_empty() {
+        return Err("an override has no `id`, which is a model's name or a pattern".to_owned());
+    }
+    if entry.family.is_some() || !entry.names.is_empty() {
+        return wrong("it has neither `family` nor `names`; its `id` may have `*` for any text");
+    }
+    check(entry)
 }
 
 /// A model with what it inherits.
@@ -166,7 +230,8 @@ fn check_upgrades(models: &[ModelInfo]) -> Result<(), String> {
 /// The families of the built-in catalog, for other catalogs than itself.
 fn inherited(text: &str) -> Vec<Family> {
     let is_built_in = [include_str!("hosted.json"), include_str!("offline.json")].contains(&text);
-    if is_built_in { Vec::new() } else { Catalog::hosted().without_prices().families }
+    // A catalog may be that of any provider.
+    if is_built_in { Vec::new() } else { Catalog::of_host("").families.clone() }
 }
 
 fn check_ids(kind: &str, entries: &[Entry]) -> Result<(), String> {

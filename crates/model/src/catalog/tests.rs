@@ -17,7 +17,7 @@ fn built_in_catalogs_are_consistent() {
             let upgrade = model.upgrade.as_ref();
             assert!(upgrade.is_none_or(|id| models.iter().any(|other| other.id == *id)));
             // The row of the family that a model names is also the one that its name leads to.
-            let by_name = catalog.of_family(Entry { id: model.id.clone(), ..Entry::default() });
+            let by_name = catalog.of_family(&model.id);
             let scripted = model.family.as_deref() == Some("scripted");
             assert!(scripted || by_name.family == model.family, "{}", model.id);
         }

@@ -34,7 +34,7 @@ impl Client {
         check_transport(provider)?;
         let open = async |provider: Arc<Provider>| {
             let endpoint = Endpoint::new(&provider, &Method::GET, path)?;
-            match upgrade(&self.inner.http, &provider, &endpoint, max_message).await {
+            match upgrade(&self.inner.clients.http, &provider, &endpoint, max_message).await {
                 Ok((socket, _)) => Ok(socket),
                 Err(problem) => Err(failure(&provider, &endpoint, problem).await),
             }
@@ -69,7 +69,7 @@ impl Client {
         let mut request = endpoint.request(&Method::POST, body);
         request.headers_mut().insert(header::CONTENT_TYPE, content_type);
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("*/*"));
-        let http = self.inner.http.of(&provider).await?;
+        let http = self.inner.clients.http.of(&provider).await?;
         let answered = async {
             let response = http
                 .request(request)

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod bad_provider;
+#[cfg(all(feature = "bedrock", feature = "vertex"))]
+mod cloud;
 mod compression;
 mod limits;
 mod streams;

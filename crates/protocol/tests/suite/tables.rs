@@ -114,6 +114,8 @@ const DOCUMENTED_METHODS: &[&str] = &[
 const OWN_METHODS: &[&str] = &[
     "mcpServer/prompt/get",
     "mcpServer/prompt/list",
+    "modelProvider/find",
+    "modelProvider/list",
     "thread/delete",
     "thread/items/list",
     "thread/queue/add",
@@ -250,6 +252,8 @@ const EXPERIMENTAL: &[&str] = &[
     "memory/reset",
     "mock/experimentalMethod",
     "modelProvider/capabilities/read",
+    "modelProvider/find",
+    "modelProvider/list",
     "process/",
     "thread/backgroundTerminals/clean",
     "thread/decrement_elicitation",

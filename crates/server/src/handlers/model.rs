@@ -7,14 +7,17 @@ use config::table::ToolType;
 use model::catalog::{self, ModelInfo};
 use protocol::common::Empty;
 use protocol::{
-    InputModality, Model, ModelAvailabilityNux, ModelListParams, ModelListResponse, ModelMethods,
-    ModelProviderCapabilitiesReadResponse, ModelServiceTier, ModelUpgradeInfo, ReasoningEffort,
-    ReasoningEffortOption,
+    AvailableModelProvider, InputModality, Model, ModelAvailabilityNux, ModelListParams,
+    ModelListResponse, ModelMethods, ModelProviderCapabilitiesReadResponse, ModelProviderEntry,
+    ModelProviderFindParams, ModelProviderFindResponse, ModelProviderListResponse,
+    ModelServiceTier, ModelUpgradeInfo, ModelWireApi, ReasoningEffort, ReasoningEffortOption,
 };
 
 use crate::handlers::page::PAGE;
 use services::error::Error;
 use services::peer::Caller;
+use services::provider_list;
+use services::server_models::{AddressFault, models_at};
 
 use crate::server::Server;
 
@@ -25,10 +28,21 @@ impl ModelMethods<Caller> for Server {
         params: ModelListParams,
     ) -> Result<ModelListResponse, Error> {
         let config = self.default_config().await?;
-        let provider = config.provider.id();
+        let provider = params.model_provider.as_deref().unwrap_or(config.provider.id());
         let models = &self.services.models;
-        // Only the first answer of all waits for it.
-        models.learn(&config, provider).await;
+        if !config.providers.contains_key(provider) {
+            return Err(Error::invalid_params(format!("there is no model provider `{provider}`"))
+                .next_step("`modelProvider/list` names them; others go into `model_providers`"));
+        }
+        match &params.model_provider {
+            Some(_) => models.report(&config, provider).await.map_err(|why| {
+                Error::failed(format!(
+                    "the models of the provider `{provider}` are not known: {why}"
+                ))
+            })?,
+            // Only the first answer of all waits for it.
+            None => models.learn(&config, provider).await,
+        }
         let catalog = models.listed(&config, provider);
         let includes_hidden = params.include_hidden.unwrap_or(false);
         let mut models: Vec<&ModelInfo> = catalog.models().iter().collect();
@@ -51,6 +65,55 @@ impl ModelMethods<Caller> for Server {
         let next_cursor = models.get(start + limit).map(|model| format!("{tag}.{}", model.id));
         let data = models.into_iter().skip(start).take(limit).map(entry).collect();
         Ok(ModelListResponse { data, next_cursor })
+    }
+
+    async fn model_provider_list(
+        &self,
+        _caller: Caller,
+        _: Empty,
+    ) -> Result<ModelProviderListResponse, Error> {
+        let config = self.default_config().await?;
+        let listed = provider_list::providers(&config, &self.services.accounts).await?;
+        let entry = |provider: provider_list::ListedProvider| ModelProviderEntry {
+            is_default: provider.id == config.provider.id(),
+            id: provider.id,
+            display_name: provider.name,
+            wire_api: provider.api.as_ref().map(|(_, wire)| wire_api(*wire)),
+            base_url: provider.api.map(|(base_url, _)| base_url),
+            is_local: provider.is_local,
+            problem: provider.problem,
+        };
+        let available = provider_list::available(&self.services.options, &config);
+        let offer = |provider: provider_list::AvailableProvider| AvailableModelProvider {
+            id: provider.id,
+            display_name: provider.name,
+            base_url: provider.base_url,
+            wire_api: wire_api(provider.wire),
+            env_key: provider.env_key,
+        };
+        Ok(ModelProviderListResponse {
+            data: listed.into_iter().map(entry).collect(),
+            available: available.into_iter().map(offer).collect(),
+        })
+    }
+
+    async fn model_provider_find(
+        &self,
+        _caller: Caller,
+        params: ModelProviderFindParams,
+    ) -> Result<ModelProviderFindResponse, Error> {
+        let ModelProviderFindParams { address, api_key } = params;
+        let key = api_key.as_deref().map(str::trim).filter(|key| !key.is_empty());
+        let found = models_at(&self.services.options, &address, key).await;
+        let found = found.map_err(|fault| match fault {
+            AddressFault::Address(why) | AddressFault::Key(why) => Error::failed(why),
+        })?;
+        Ok(ModelProviderFindResponse {
+            base_url: found.base_url,
+            wire_api: wire_api(found.wire),
+            models: found.models,
+            default_model: found.default,
+        })
     }
 
     async fn model_provider_capabilities_read(
@@ -119,6 +182,15 @@ fn entry(info: &ModelInfo) -> Model {
                 description: text(&tier.description),
             })
             .collect(),
+    }
+}
+
+fn wire_api(wire: model::Wire) -> ModelWireApi {
+    match wire {
+        model::Wire::Responses => ModelWireApi::Responses,
+        model::Wire::Messages => ModelWireApi::Messages,
+        model::Wire::Chat => ModelWireApi::Chat,
+        model::Wire::Gemini => ModelWireApi::Gemini,
     }
 }
 

@@ -403,3 +403,186 @@ async fn a_provider_that_reports_no_models_starts_no_thread_without_one() {
     let started = peer.call("thread/start", json!({ "model": "mine" })).await;
     assert_eq!(started["model"], "mine");
 }
+
+/// A configuration with a provider of a wire at the address of a [`ModelsServer`].
+fn provider_of_wire(server: &ModelsServer, id: &str, wire: &str, key: &str) -> String {
+    let root = server.base_url.trim_end_matches("/v1");
+    format!(
+        "[model_providers.{id}]\nname = \"{id}!\"\nbase_url = \"{root}\"\nwire_api = \"{wire}\"\n{key}"
+    )
+}
+
+#[tokio::test]
+async fn a_list_of_several_pages_is_read_to_its_end_on_each_wire() {
+    for (wire, pages) in [
+        (
+            "messages",
+            [
+                (
+                    r#"{"data":[{"id":"a"}],"has_more":true,"last_id":"a b"}"#,
+                    "/v1/models?limit=1000 ",
+                ),
+                (
+                    r#"{"data":[{"id":"b"}],"has_more":false}"#,
+                    "/v1/models?limit=1000&after_id=a%20b ",
+                ),
+            ],
+        ),
+        (
+            "gemini",
+            [
+                (
+                    r#"{"models":[{"name":"models/a"}],"nextPageToken":"t"}"#,
+                    "/v1beta/models?pagesize=1000 ",
+                ),
+                (
+                    r#"{"models":[{"name":"models/b"}]}"#,
+                    "/v1beta/models?pagesize=1000&pagetoken=t ",
+                ),
+            ],
+        ),
+    ] {
+        let env = TestEnvironment::with_responses(json!([])).await;
+        let mut server = ModelsServer::serve().await;
+        env.write_config(&format!(
+            "model_provider = \"p\"\n{}",
+            provider_of_wire(&server, "p", wire, KEY)
+        ));
+        for (body, _) in pages {
+            server.will_answer("200 OK", "", body.as_bytes());
+        }
+        let mut peer = env.start().connect().await;
+        assert_eq!(ids(&list_with(&mut peer, "b").await), ["a", "b"], "{wire}");
+        let key =
+            if wire == "messages" { "x-api-key: secret-key" } else { "x-goog-api-key: secret-key" };
+        for (_, path) in pages {
+            let head = server.heads.recv().await.unwrap();
+            assert!(head.starts_with(&format!("get {path}")) && head.contains(key), "{head}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_models_of_each_provider_are_listed_with_its_own_errors() {
+    let env = TestEnvironment::with_responses(json!([])).await;
+    let (good, bad) = (ModelsServer::serve().await, ModelsServer::serve().await);
+    env.write_config(&format!(
+        "model_provider = \"offline\"\n{}{}[model_providers.keyless]\nbase_url = \"https://h.example/v1\"\nenv_key = \"NOT_SET\"\n",
+        provider_of_wire(&good, "good", "chat", KEY),
+        provider_of_wire(&bad, "bad", "messages", KEY),
+    ));
+    let mut peer = env.start().connect_with(json!({ "experimentalApi": true })).await;
+    let list = peer.call("modelProvider/list", json!({})).await;
+    let of = |id: &str| {
+        let all = list["data"].as_array().unwrap();
+        all.iter().find(|it| it["id"] == id).unwrap_or_else(|| panic!("{list}")).clone()
+    };
+    assert_eq!(list["data"][0]["id"], "offline", "the one of new threads is first");
+    assert_eq!(
+        (&of("good")["displayName"], &of("good")["wireApi"]),
+        (&json!("good!"), &json!("chat"))
+    );
+    assert_eq!((&of("good")["problem"], &of("bad")["isDefault"]), (&Value::Null, &json!(false)));
+    assert!(of("keyless")["problem"].as_str().unwrap().contains("NOT_SET"), "{list}");
+    assert_eq!((&of("ollama")["isLocal"], &of("offline")["baseUrl"]), (&json!(true), &Value::Null));
+
+    good.will_answer("200 OK", "", br#"{"data":[{"id":"m"}]}"#);
+    let listed = peer.call("model/list", json!({ "modelProvider": "good" })).await;
+    assert_eq!(ids(&listed), ["m"]);
+    bad.will_answer("401 Unauthorized", "", br#"{"error":{"message":"no such key"}}"#);
+    let fault = peer.refused("model/list", json!({ "modelProvider": "bad" })).await;
+    assert!(fault.message.contains("`bad`") && fault.message.contains("no such key"), "{fault:?}");
+    // After a failure it is asked again.
+    bad.will_answer("200 OK", "", br#"{"data":[{"id":"claude-haiku-4-5"}]}"#);
+    let listed = peer.call("model/list", json!({ "modelProvider": "bad" })).await;
+    assert_eq!(ids(&listed), ["claude-haiku-4-5"]);
+    assert_eq!(listed["data"][0]["supportedReasoningEfforts"].as_array().unwrap().len(), 3);
+    let fault = peer.refused("model/list", json!({ "modelProvider": "keyless" })).await;
+    assert!(fault.message.contains("NOT_SET"), "{fault:?}");
+    let fault = peer.refused("model/list", json!({ "modelProvider": "nobody" })).await;
+    assert!(fault.message.contains("no model provider `nobody`"), "{fault:?}");
+    // Its own list is that of the configured provider.
+    assert_eq!(ids(&peer.call("model/list", json!({})).await), ["demo", "echo"]);
+}
+
+#[tokio::test]
+async fn a_key_of_the_environment_is_offered_unless_a_provider_uses_it() {
+    let mut env = TestEnvironment::with_responses(json!([])).await;
+    for (name, value) in [
+        ("ANTHROPIC_API_KEY", "sk-ant-secret"),
+        ("GOOGLE_API_KEY", "AIza"),
+        ("OPENROUTER_API_KEY", ""),
+    ] {
+        env.variables.push((name.into(), value.into()));
+    }
+    env.write_config("model_provider = \"offline\"\n");
+    let mut peer = env.start().connect_with(json!({ "experimentalApi": true })).await;
+    let list = peer.call("modelProvider/list", json!({})).await;
+    let expected = json!([
+        { "id": "anthropic", "displayName": "Claude", "baseUrl": "https://api.anthropic.com",
+          "wireApi": "messages", "envKey": "ANTHROPIC_API_KEY" },
+        { "id": "google", "displayName": "Gemini",
+          "baseUrl": "https://generativelanguage.googleapis.com", "wireApi": "gemini",
+          "envKey": "GOOGLE_API_KEY" },
+    ]);
+    assert_eq!(list["available"], expected);
+    assert!(!list.to_string().contains("sk-ant-secret"));
+    assert!(list["data"].as_array().unwrap().iter().all(|it| it["id"] != "anthropic"), "{list}");
+    env.write_config(
+        "model_provider = \"offline\"\n[model_providers.mine]\nbase_url = \"https://api.anthropic.com/v1\"\n\
+         env_key = \"ANTHROPIC_API_KEY\"\nwire_api = \"auto\"\n[model_providers.google]\nbase_url = \"https://h/v1\"\n",
+    );
+    let mut peer = env.start().connect_with(json!({ "experimentalApi": true })).await;
+    let list = peer.call("modelProvider/list", json!({})).await;
+    let available = list["available"].as_array().unwrap();
+    assert_eq!((available.len(), &available[0]["id"]), (1, &json!("google-2")), "the id is free");
+    let mine = list["data"].as_array().unwrap().iter().find(|it| it["id"] == "mine").unwrap();
+    assert_eq!((&mine["wireApi"], &mine["problem"]), (&json!("messages"), &Value::Null));
+}
+
+#[tokio::test]
+async fn the_protocol_of_a_server_is_found_with_its_models() {
+    let env = TestEnvironment::with_responses(json!([])).await;
+    let mut server = ModelsServer::serve().await;
+    env.write_config("model_provider = \"offline\"\n");
+    let mut peer = env.start().connect_with(json!({ "experimentalApi": true })).await;
+    server.will_answer("200 OK", "", br#"{"data":[{"id":"m"},{"id":"n"}]}"#);
+    server.will_answer("404 Not Found", "", b"{}");
+    server.will_answer("422 Unprocessable Entity", "", b"{}");
+    let params = json!({ "address": server.base_url, "apiKey": "k" });
+    let found = peer.call("modelProvider/find", params).await;
+    let expected = json!({ "baseUrl": server.base_url, "wireApi": "chat", "models": ["m", "n"],
+        "defaultModel": "m" });
+    assert_eq!(found, expected);
+    for start in ["get /v1/models", "post /v1/responses", "post /v1/chat/completions"] {
+        let head = server.heads.recv().await.unwrap();
+        assert!(head.starts_with(start) && head.contains("bearer k"), "{head}");
+    }
+    let fault = peer.refused("modelProvider/find", json!({ "address": "house" })).await;
+    assert!(fault.message.contains("begins with http"), "{fault:?}");
+}
+
+#[tokio::test]
+async fn overrides_of_a_catalog_file_change_single_facts_of_any_provider() {
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = ModelsServer::serve().await;
+    let path = env.home().join("models.json");
+    let overrides = json!({ "overrides": [{ "id": "m", "supported_efforts":
+        [{ "effort": "high", "description": "Hard" }], "display_name": "Mine" }] });
+    std::fs::write(&path, overrides.to_string()).unwrap();
+    env.write_config(&format!(
+        "model_provider = \"p\"\nmodel_catalog_json = \"{}\"\n{}",
+        path.display(),
+        provider_of_wire(&server, "p", "chat", KEY)
+    ));
+    // The provider is still asked.
+    server.will_answer("200 OK", "", br#"{"data":[{"id":"m","name":"Theirs"},{"id":"n"}]}"#);
+    let mut peer = env.start().connect().await;
+    let listed = list_with(&mut peer, "n").await;
+    assert_eq!(ids(&listed), ["m", "n"]);
+    let model = &listed["data"][0];
+    assert_eq!(
+        (&model["displayName"], &model["defaultReasoningEffort"]),
+        (&json!("Mine"), &json!("high"))
+    );
+}

@@ -9,6 +9,10 @@ use testkit::TestEnvironment;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use answers::{chat, claude, data, frames, gemini, plain, thought};
+
+mod answers;
+
 const PAGE: &str = include_str!("../../../../docs/providers.md");
 const OUTPUT: &str = "said-by-the-command";
 /// Of vLLM and of the model servers that check a request by a schema.
@@ -18,7 +22,8 @@ const NOT_JSON: &str = "Expecting value: line 1 column 1 (char 0)";
 struct Product {
     /// The heading of its configuration, and its name in the table.
     name: &'static str,
-    /// The variables of the user, of which the first is the key. `ADDRESS` is the server's origin.
+    /// The variables of the user, of which the first is the key. `ADDRESS` is the server's origin, `HOST` it without
+    /// the scheme.
     variables: &'static [(&'static str, &'static str)],
     /// A line of the configuration besides those of the page.
     more: &'static str,
@@ -34,7 +39,7 @@ struct Product {
     answer: fn(usize) -> String,
 }
 
-const PRODUCTS: [Product; 11] = [
+const PRODUCTS: [Product; 16] = [
     Product {
         name: "The hosted API",
         variables: &[("OPENAI_API_KEY", "sk-hosted")],
@@ -72,12 +77,17 @@ const PRODUCTS: [Product; 11] = [
         name: "OpenRouter",
         variables: &[("OPENROUTER_API_KEY", "sk-or-v1")],
         more: "",
-        path: "/api/v1/responses",
+        path: "/api/v1/chat/completions",
         heads: &["authorization: Bearer sk-or-v1"],
-        list: ("/api/v1/models", r#"{"data":[{"id":"qwen/qwen3-coder","name":"Qwen3 Coder"}]}"#),
-        refusal: functions_only,
-        // Comments keep the connection alive, and the stream ends as one of Chat Completions.
-        answer: |n| format!(": OPENROUTER PROCESSING\n\n{}data: [DONE]\n\n", plain(n, false)),
+        list: (
+            "/api/v1/models",
+            r#"{"data":[{"id":"qwen/qwen3-coder","name":"Qwen3 Coder","context_length":262144,
+                "pricing":{"prompt":"0.0000002","completion":"0.0000008"}}]}"#,
+        ),
+        // Some of its models refuse the role.
+        refusal: no_developer,
+        // Comments keep the connection alive.
+        answer: |n| format!(": OPENROUTER PROCESSING\n\n{}", chat(n)),
     },
     Product {
         name: "vLLM",
@@ -119,19 +129,16 @@ const PRODUCTS: [Product; 11] = [
         name: "llama.cpp",
         variables: &[],
         more: "",
-        path: "/v1/responses",
+        path: "/v1/chat/completions",
         heads: &[],
         list: ("/v1/models", r#"{"data":[{"id":"gpt-oss-20b"}]}"#),
         refusal: |body| {
-            let input = body["input"].as_array().map_or(&[][..], Vec::as_slice);
+            let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
             let is_system = |item: &Value| item["role"] == "system" || item["role"] == "developer";
-            let is_second = input.iter().any(is_system);
-            is_second
-                .then_some("System message must be at the beginning.")
-                .or_else(|| functions_only(body))
+            let is_late = messages.iter().skip(1).any(is_system);
+            is_late.then_some("System message must be at the beginning.")
         },
-        // Neither names of events nor their numbers.
-        answer: |n| plain(n, false),
+        answer: chat,
     },
     Product {
         name: "A company gateway",
@@ -152,7 +159,7 @@ const PRODUCTS: [Product; 11] = [
         heads: &["x-api-key: sk-ant", "anthropic-version: 2023-06-01"],
         list: (
             "/v1/models?limit=1000",
-            r#"{"data":[{"type":"model","id":"claude-opus-4-6","display_name":"Claude Opus"}]}"#,
+            r#"{"data":[{"type":"model","id":"claude-sonnet-5-5","display_name":"Claude Sonnet"}],"has_more":false}"#,
         ),
         refusal: |body| {
             let roles = body["messages"].as_array().into_iter().flatten();
@@ -167,14 +174,65 @@ const PRODUCTS: [Product; 11] = [
         answer: claude,
     },
     Product {
+        name: "Amazon Bedrock",
+        variables: &[
+            ("AWS_ACCESS_KEY_ID", "AKID"),
+            ("AWS_SECRET_ACCESS_KEY", "aws-secret"),
+            ("AWS_SESSION_TOKEN", "aws-session"),
+        ],
+        more: "",
+        path: "/model/us.anthropic.claude-opus-4-6-v1/invoke-with-response-stream",
+        // `model/tests/suite/cloud/bedrock.rs` checks signatures.
+        heads: &["x-amz-security-token: aws-session"],
+        list: ("", ""),
+        refusal: |body| {
+            let is_extra = !body["model"].is_null() || !body["stream"].is_null();
+            (is_extra || body["anthropic_version"] != "bedrock-2023-05-31")
+                .then_some("Malformed input request: extraneous key [model] is not permitted")
+        },
+        answer: claude,
+    },
+    Product {
+        name: "Amazon Bedrock with a key",
+        variables: &[("AWS_BEARER_TOKEN_BEDROCK", "bedrock-api-key")],
+        more: "",
+        path: "/anthropic/v1/messages",
+        heads: &["x-api-key: bedrock-api-key", "anthropic-version: 2023-06-01"],
+        list: (
+            "/anthropic/v1/models?limit=1000",
+            r#"{"data":[{"id":"anthropic.claude-opus-4-6"}]}"#,
+        ),
+        refusal: |body| {
+            (body["model"] != "anthropic.claude-opus-4-6").then_some("The model does not exist")
+        },
+        answer: claude,
+    },
+    Product {
+        name: "Vertex AI",
+        // The machine has an account, and the user no login.
+        variables: &[("GCE_METADATA_HOST", "HOST"), ("CLOUDSDK_CONFIG", "/nowhere")],
+        more: "",
+        path: "/v1/projects/my-project/locations/global/publishers/anthropic/models/claude-opus-4-6:streamRawPredict",
+        heads: &["authorization: Bearer ya29.machine"],
+        list: (
+            "/computeMetadata/v1/instance/service-accounts/default/token",
+            r#"{"access_token":"ya29.machine","expires_in":3599,"token_type":"Bearer"}"#,
+        ),
+        refusal: |body| {
+            (!body["model"].is_null() || body["anthropic_version"] != "vertex-2023-10-16")
+                .then_some("anthropic_version: Field required")
+        },
+        answer: claude,
+    },
+    Product {
         name: "Gemini",
         variables: &[("GEMINI_API_KEY", "AIza")],
         more: "",
-        path: "/v1beta/models/gemini-3-pro-preview:streamGenerateContent?alt=sse",
+        path: "/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse",
         heads: &["x-goog-api-key: AIza"],
         list: (
             "/v1beta/models?pageSize=1000",
-            r#"{"models":[{"name":"models/gemini-3-pro-preview","inputTokenLimit":1048576}]}"#,
+            r#"{"models":[{"name":"models/gemini-3.8-flash","inputTokenLimit":1048576}]}"#,
         ),
         // It refuses members that it does not know.
         refusal: |body| {
@@ -186,89 +244,59 @@ const PRODUCTS: [Product; 11] = [
         answer: gemini,
     },
     Product {
-        name: "Chat Completions",
+        name: "DeepSeek",
         variables: &[("DEEPSEEK_API_KEY", "sk-deep")],
         more: "",
         path: "/chat/completions",
         heads: &["authorization: Bearer sk-deep"],
-        list: ("/models", r#"{"object":"list","data":[{"id":"deepseek-chat","object":"model"}]}"#),
+        list: (
+            "/models",
+            r#"{"object":"list","data":[{"id":"deepseek-v4-flash","object":"model"}]}"#,
+        ),
         refusal: |body| {
             let mut tools = body["tools"].as_array().into_iter().flatten();
             tools
                 .any(|tool| tool["function"]["name"].is_null())
                 .then_some("missing field `function`")
+                .or_else(|| no_developer(body))
         },
+        // It thinks first.
+        answer: |n| {
+            let delta = json!({ "role": "assistant", "content": null, "reasoning_content": "Hm." });
+            let choice = json!({ "index": 0, "delta": delta, "finish_reason": null });
+            let id = format!("chatcmpl-{n}");
+            data(&[json!({ "id": id, "object": "chat.completion.chunk", "choices": [choice] })])
+                + &chat(n)
+        },
+    },
+    Product {
+        name: "GLM",
+        variables: &[("ZAI_API_KEY", "zai-key")],
+        more: "",
+        path: "/api/paas/v4/chat/completions",
+        heads: &["authorization: Bearer zai-key"],
+        list: ("/api/paas/v4/models", r#"{"object":"list","data":[{"id":"glm-5.3"}]}"#),
+        refusal: |body| {
+            let is_auto = body["tool_choice"].is_null() || body["tool_choice"] == "auto";
+            (!is_auto).then_some("1210: tool_choice").or_else(|| no_developer(body))
+        },
+        answer: chat,
+    },
+    Product {
+        name: "Chat Completions",
+        variables: &[("MISTRAL_API_KEY", "mistral-key")],
+        more: "",
+        path: "/v1/chat/completions",
+        heads: &["authorization: Bearer mistral-key"],
+        list: ("/v1/models", r#"{"object":"list","data":[{"id":"mistral-medium-3-5"}]}"#),
+        refusal: no_developer,
         answer: chat,
     },
 ];
 
-fn data(events: &[Value]) -> String {
-    events.iter().map(|event| format!("data: {event}\n\n")).collect()
-}
-
-fn claude(n: usize) -> String {
-    let arguments = json!({ "cmd": format!("echo {OUTPUT}") }).to_string();
-    let (block, delta, reason) = match n {
-        0 => (
-            json!({ "type": "tool_use", "id": "toolu_0", "name": "exec_command", "input": {} }),
-            json!({ "type": "input_json_delta", "partial_json": arguments }),
-            "tool_use",
-        ),
-        _ => (
-            json!({ "type": "text", "text": "" }),
-            json!({ "type": "text_delta", "text": "Done." }),
-            "end_turn",
-        ),
-    };
-    data(&[
-        json!({ "type": "message_start", "message": { "id": format!("msg_{n}"), "type": "message",
-            "role": "assistant", "model": "claude-opus-4-6", "content": [],
-            "usage": { "input_tokens": 100, "output_tokens": 1 } } }),
-        json!({ "type": "content_block_start", "index": 0, "content_block": block }),
-        json!({ "type": "ping" }),
-        json!({ "type": "content_block_delta", "index": 0, "delta": delta }),
-        json!({ "type": "content_block_stop", "index": 0 }),
-        json!({ "type": "message_delta", "delta": { "stop_reason": reason, "stop_sequence": null },
-            "usage": { "output_tokens": 10 } }),
-        json!({ "type": "message_stop" }),
-    ])
-}
-
-fn gemini(n: usize) -> String {
-    let part = match n {
-        0 => json!({ "functionCall": { "name": "exec_command",
-            "args": { "cmd": format!("echo {OUTPUT}") } }, "thoughtSignature": "c2ln" }),
-        _ => json!({ "text": "Done." }),
-    };
-    data(&[json!({ "candidates": [{ "content": { "role": "model", "parts": [part] },
-        "finishReason": "STOP", "index": 0 }], "modelVersion": "gemini-3-pro-preview",
-        "responseId": format!("g{n}"), "usageMetadata": { "promptTokenCount": 100,
-        "candidatesTokenCount": 10, "totalTokenCount": 110 } })])
-}
-
-fn chat(n: usize) -> String {
-    let arguments = json!({ "cmd": format!("echo {OUTPUT}") }).to_string();
-    let chunk = |delta: Value, reason: Value| {
-        json!({ "id": format!("chatcmpl-{n}"), "object": "chat.completion.chunk", "created": 1,
-            "model": "deepseek-chat",
-            "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }] })
-    };
-    let (delta, reason) = match n {
-        0 => (
-            json!({ "tool_calls": [{ "index": 0, "id": "call_0", "type": "function",
-                "function": { "name": "exec_command", "arguments": arguments } }] }),
-            "tool_calls",
-        ),
-        _ => (json!({ "content": "Done." }), "stop"),
-    };
-    let usage = json!({ "prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110 });
-    let mut end = chunk(json!({}), json!(reason));
-    end["usage"] = usage;
-    data(&[
-        chunk(json!({ "role": "assistant", "content": "" }), Value::Null),
-        chunk(delta, Value::Null),
-        end,
-    ]) + "data: [DONE]\n\n"
+fn no_developer(body: &Value) -> Option<&'static str> {
+    let mut messages = body["messages"].as_array().into_iter().flatten();
+    messages.any(|message| message["role"] == "developer").then_some("unknown variant `developer`")
 }
 
 fn functions_only(body: &Value) -> Option<&'static str> {
@@ -280,48 +308,6 @@ fn arguments_are_json(body: &Value) -> Option<&'static str> {
     let items = body["input"].as_array().into_iter().flatten();
     let mut arguments = items.filter_map(|item| item["arguments"].as_str());
     arguments.any(|text| serde_json::from_str::<Value>(text).is_err()).then_some(NOT_JSON)
-}
-
-fn event(kind: &str, mut members: Value, is_named: bool) -> String {
-    members["type"] = json!(kind);
-    let name = if is_named { format!("event: {kind}\n") } else { String::new() };
-    format!("{name}data: {members}\n\n")
-}
-
-/// A command first, then a message. Ids of calls begin again in each answer.
-fn plain(n: usize, is_named: bool) -> String {
-    let arguments = json!({ "cmd": format!("echo {OUTPUT}") }).to_string();
-    let call = json!({ "type": "function_call", "id": "fc_0", "call_id": "call_0", "name": "exec_command",
-        "arguments": arguments, "status": "completed" });
-    let message = json!({ "type": "message", "id": "msg_0", "role": "assistant", "status": "completed",
-        "content": [{ "type": "output_text", "text": "Done.", "annotations": [] }] });
-    let item = if n == 0 { call } else { message };
-    let middle = if n == 0 {
-        let delta = json!({ "output_index": 0, "item_id": "fc_0", "delta": arguments });
-        let open = json!({ "output_index": 0, "item": { "type": "function_call", "id": "fc_0",
-            "call_id": "call_0", "name": "exec_command", "arguments": "" } });
-        event("response.output_item.added", open, is_named)
-            + &event("response.function_call_arguments.delta", delta, is_named)
-    } else {
-        let open = json!({ "output_index": 0, "item": { "type": "message", "id": "msg_0",
-            "role": "assistant", "content": [] } });
-        let delta =
-            json!({ "output_index": 0, "content_index": 0, "item_id": "msg_0", "delta": "Done." });
-        event("response.output_item.added", open, is_named)
-            + &event("response.output_text.delta", delta, is_named)
-    };
-    let usage = json!({ "input_tokens": 100, "output_tokens": 10, "total_tokens": 110 });
-    let end =
-        json!({ "response": { "id": format!("resp_{n}"), "status": "completed", "usage": usage } });
-    event("response.created", json!({ "response": { "id": format!("resp_{n}") } }), is_named)
-        + &middle
-        + &event("response.output_item.done", json!({ "output_index": 0, "item": item }), is_named)
-        + &event("response.completed", end, is_named)
-}
-
-fn thought() -> String {
-    let delta = json!({ "output_index": 7, "item_id": "rs_0", "content_index": 0, "delta": "Hm." });
-    event("response.reasoning_text.delta", delta, true)
 }
 
 /// Requests of turns as they arrived: the head and the body.
@@ -368,12 +354,18 @@ async fn answer(mut stream: TcpStream, product: &Product, log: &Log) -> std::io:
     } else {
         ("404 Not Found", "application/json", r#"{"error":{"message":"Not Found"}}"#.to_owned())
     };
+    let (kind, body) = match kind {
+        "text/event-stream" if product.path.starts_with("/model/") => {
+            ("application/vnd.amazon.eventstream", frames(&body))
+        }
+        kind => (kind, body.into_bytes()),
+    };
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
+    stream.write_all(&body).await?;
     stream.shutdown().await
 }
 
@@ -435,7 +427,9 @@ async fn each_provider_of_the_table_runs_a_turn() {
         let more = product.more.replace("ADDRESS", &origin);
         env.write_config(&(more + &with_address(configuration(name), &origin)));
         for (variable, value) in product.variables {
-            env.variables.push(((*variable).into(), value.replace("ADDRESS", &origin).into()));
+            let host = origin.trim_start_matches("http://");
+            let value = value.replace("ADDRESS", &origin).replace("HOST", host);
+            env.variables.push(((*variable).into(), value.into()));
         }
         let server = env.start();
         let mut peer = server.connect().await;

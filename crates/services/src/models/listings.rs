@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use files::Pool;
 use model::catalog::{CachedListing, Catalog};
-use model::{Client, ModelsAnswer, Provider};
+use model::{Client, KeySource, ModelsAnswer, Platform, Provider};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::sync::Notify;
 
 use super::built_in;
 use crate::accounts::Accounts;
@@ -33,6 +34,8 @@ pub struct Listings {
     files: Pool,
     /// By provider id.
     known: Arc<Mutex<HashMap<String, Known>>>,
+    /// A question has its answer, or failed.
+    answered: Arc<Notify>,
 }
 
 struct Known {
@@ -41,6 +44,20 @@ struct Known {
     not_before_ms: i64,
     /// The built-in catalog with what the provider reports.
     catalog: Option<Arc<Catalog>>,
+    /// True while it is asked.
+    is_asked: bool,
+    /// Why the last question has no answer.
+    problem: Option<String>,
+}
+
+/// Why a provider is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// A thread uses it.
+    Use,
+    /// A user wants to choose one of its models: one that failed is asked again, and one without a key at a public
+    /// address, too.
+    Question,
 }
 
 /// A question to a provider, which [`DueListing::refresh`] asks.
@@ -58,7 +75,8 @@ impl Listings {
         options: Arc<Options>,
         files: Pool,
     ) -> Self {
-        Self { client, accounts, options, files, known: Arc::default() }
+        let (known, answered) = (Arc::default(), Arc::default());
+        Self { client, accounts, options, files, known, answered }
     }
 
     /// The catalog of a provider that has reported its models.
@@ -73,16 +91,23 @@ impl Listings {
         &self,
         config: &config::Config,
         configured: &config::Provider,
+        occasion: Occasion,
     ) -> Option<DueListing> {
         let config::Provider::Http(http) = configured else { return None };
         let provider = provider(config, configured, None, &self.accounts);
-        if !provider.lists_models() {
+        let is_question = occasion == Occasion::Question;
+        let is_direct = provider.platform == Platform::Direct;
+        let is_open = is_question && is_direct && matches!(provider.api_key, KeySource::NotNeeded);
+        if !provider.lists_models() && !is_open {
             return None;
         }
         let now = self.options.clock.now_ms();
         let mut known = self.known();
         let old = known.get(&provider.id).filter(|known| known.base_url == provider.base_url);
-        if old.is_some_and(|old| now < old.not_before_ms) {
+        let is_early = |old: &Known| {
+            now < old.not_before_ms && !(is_question && old.problem.is_some() && !old.is_asked)
+        };
+        if old.is_some_and(is_early) {
             return None;
         }
         let catalog = old.and_then(|old| old.catalog.clone());
@@ -91,7 +116,8 @@ impl Listings {
         }
         let base_url = provider.base_url.clone();
         let not_before_ms = now.saturating_add(INTERVAL_MS);
-        known.insert(provider.id.clone(), Known { base_url, not_before_ms, catalog });
+        let new = Known { base_url, not_before_ms, catalog, is_asked: true, problem: None };
+        known.insert(provider.id.clone(), new);
         drop(known);
         Some(DueListing { listings: self.clone(), provider, built_in: built_in(http), now })
     }
@@ -99,6 +125,29 @@ impl Listings {
     fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
         // A panic leaves whole values.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no question to a provider is open. Each is bounded in time.
+    pub(super) async fn settled(&self, id: &str) {
+        loop {
+            let mut answered = std::pin::pin!(self.answered.notified());
+            answered.as_mut().enable();
+            if !self.known().get(id).is_some_and(|known| known.is_asked) {
+                return;
+            }
+            answered.await;
+        }
+    }
+
+    /// Why the last question to a provider has no answer.
+    pub(super) fn problem(&self, id: &str) -> Option<String> {
+        self.known().get(id)?.problem.clone()
+    }
+
+    fn failed(&self, provider: &Provider, problem: String) {
+        if let Some(known) = self.known().get_mut(&provider.id) {
+            known.problem = Some(problem);
+        }
     }
 
     fn take(&self, (provider, built_in): (&Provider, &Catalog), listing: &CachedListing) {
@@ -132,7 +181,13 @@ impl DueListing {
             }
         }
         // Without a login there is no one to ask as; a turn reports that.
-        let Ok(authorized) = provider.authorized().await else { return false };
+        let authorized = match provider.authorized().await {
+            Ok(authorized) => authorized,
+            Err(failure) => {
+                listings.failed(provider, failure.message);
+                return false;
+            }
+        };
         let etag = cached.as_ref().and_then(|cached| cached.etag.clone());
         let listing = match listings.client.models(&authorized, etag.as_deref()).await {
             Ok(ModelsAnswer::Listed { models, etag }) => {
@@ -144,6 +199,7 @@ impl DueListing {
                 cached
             }
             Err(failure) => {
+                listings.failed(provider, failure.message.clone());
                 tracing::warn!(
                     target: "server::models",
                     "the models of the provider `{}` are not known: {failure}; those that were \
@@ -187,5 +243,15 @@ impl DueListing {
         };
         let place = place.display();
         tracing::warn!(target: "server::models", "{place} cannot be written: {error}");
+    }
+}
+
+impl Drop for DueListing {
+    /// The question is over, whatever came of it.
+    fn drop(&mut self) {
+        if let Some(known) = self.listings.known().get_mut(&self.provider.id) {
+            known.is_asked = false;
+        }
+        self.listings.answered.notify_waiters();
     }
 }

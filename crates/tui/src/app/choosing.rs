@@ -5,8 +5,8 @@ use protocol::ThreadStartParams;
 use crate::app::filling::{Choosing, What};
 use crate::app::program::App;
 use crate::app::{
-    appearance, earlier, lists, login, models, opening, other_server, queueing, reading, taking,
-    terminals, worktrees,
+    appearance, earlier, lists, login, model_choice, opening, other_server, queueing, reading,
+    taking, terminals, worktrees,
 };
 use crate::picker::{Outcome, Row};
 use crate::terminal::input::{Code, Key};
@@ -83,7 +83,7 @@ fn chosen(app: &mut App, what: What, row: Row) {
             let overrides = app.beginning.take_start().map(|start| start.overrides);
             opening::resume_thread(app, row.id, overrides.unwrap_or_default());
         }
-        What::Models => models::choose_listed_model(app, row.id),
+        What::Models(_) => model_choice::chosen(app, &row),
         What::ServerModels(server) => {
             other_server::keep(app, login::OTHER_SERVER, &server, &row.id);
         }

@@ -11,8 +11,8 @@ use crate::app::filling::What;
 use crate::app::program::{App, word};
 use crate::app::{
     access, account, appearance, completion, earlier, feedback, images, lists, login, mcp, memory,
-    messages, models, opening, own_prompts, plan, queueing, reading, removing, status_report,
-    taking, terminals, vi, worktrees,
+    messages, model_choice, models, opening, own_prompts, plan, queueing, reading, removing,
+    status_report, taking, terminals, vi, worktrees,
 };
 use crate::composer::{Command, Draft};
 use crate::picker::{Picker, Row};
@@ -308,7 +308,7 @@ fn show_hooks(app: &mut App, _: &str) {
 fn set_model(app: &mut App, rest: &str) {
     let mut words = rest.split_whitespace();
     let Some(model) = words.next() else {
-        return models::choose_model(app);
+        return model_choice::choose_model(app);
     };
     let effort = match words.next() {
         None => None,

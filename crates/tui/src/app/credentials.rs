@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use protocol::AvailableModelProvider;
 use serde_json::Value;
 
 use crate::app::configuration::Configuration;
@@ -12,6 +13,8 @@ use crate::here::AskedServer;
 #[derive(Debug, Default)]
 pub(super) struct Login {
     configured: Configured,
+    /// Providers that a key of the server's environment could be used with.
+    available: Vec<AvailableModelProvider>,
     /// Of the thread.
     provider: String,
     hold: Hold,
@@ -90,6 +93,16 @@ impl Login {
         provider.clone_into(&mut self.provider);
         self.first = first.or(self.first.take());
         self.hold = Hold::None;
+    }
+
+    /// Takes what `modelProvider/list` answers with.
+    pub(super) fn set_available(&mut self, available: Vec<AvailableModelProvider>) {
+        self.available = available;
+    }
+
+    /// Providers that a key of the server's environment could be used with.
+    pub(super) fn available(&self) -> &[AvailableModelProvider] {
+        &self.available
     }
 
     pub(super) fn configured(&self) -> &Configured {

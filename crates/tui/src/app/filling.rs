@@ -72,7 +72,8 @@ pub(super) struct Choosing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Threads,
-    Models,
+    /// The models of some providers.
+    Models(Vec<ProviderModels>),
     /// A model of a server that is to become a provider.
     ServerModels(AskedServer),
     Themes,
@@ -88,6 +89,25 @@ pub(super) enum What {
     Code(Vec<String>),
     /// A worktree of a thread.
     Worktrees(Vec<Worktree>),
+}
+
+/// The models of a provider in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ProviderModels {
+    /// Id of the provider.
+    pub(super) provider: String,
+    /// For people.
+    pub(super) name: String,
+    /// Names and descriptions, or why they are not known.
+    pub(super) models: Result<Vec<ListedModel>, String>,
+}
+
+/// A model in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ListedModel {
+    pub(super) model: String,
+    pub(super) title: String,
+    pub(super) detail: String,
 }
 
 /// An earlier message, and what it takes to go back to it.

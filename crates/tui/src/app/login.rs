@@ -9,11 +9,12 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
+use crate::app::available::find_keys;
 use crate::app::credentials::Hold;
 use crate::app::events::Effect;
 use crate::app::other_server::Around;
 use crate::app::program::App;
-use crate::app::{messages, models, opening, other_server};
+use crate::app::{available, messages, models, opening, other_server};
 use crate::ask::{Ask, Offer};
 use crate::composer::Draft;
 use crate::here::LocalServer;
@@ -39,8 +40,11 @@ fn account_known(app: &mut App, result: Result<AccountReadResponse, ErrorObject>
             if account.is_some() || (is_configured && !requires_default_auth) {
                 return can_ask(app);
             }
-            app.login.hold(Hold::Choosing);
-            open_chooser(app, None, true);
+            app.login.hold(Hold::Asked);
+            find_keys(app, |app| {
+                app.login.hold(Hold::Choosing);
+                open_chooser(app, None, true);
+            });
         }
         // The first turn says what is wrong, if anything.
         Err(error) => {
@@ -67,12 +71,13 @@ pub(super) fn log_in(app: &mut App, _: &str) {
     if app.session.turn.is_some() {
         return app.notice("/login is not available during a turn. Esc interrupts the turn.");
     }
-    open_chooser(app, None, false);
+    find_keys(app, |app| open_chooser(app, None, false));
 }
 
 /// The chooser, for the steps to a server at another address.
 pub(super) const OTHER_SERVER: Around = Around {
     back: |app| open_chooser(app, None, false),
+    fail: |app, why| open_chooser(app, Some(why), false),
     store: |app, values, provider, model| use_provider(app, values, provider, Some(model)),
 };
 
@@ -97,7 +102,7 @@ fn open_chooser(app: &mut App, problem: Option<String>, by_itself: bool) {
 /// The choices that can work here.
 fn ways(app: &App) -> Vec<Offer> {
     let configured = app.login.configured();
-    let mut ways = Vec::new();
+    let mut ways: Vec<Offer> = app.login.available().iter().map(available::offer).collect();
     if configured.has_login_service && configured.forced.as_deref() != Some("api") {
         ways.extend([
             Offer::new("browser", 'a', "Log in with an account")
@@ -140,6 +145,9 @@ fn way_chosen(app: &mut App, reply: Value) {
         Some("local") => look_for_servers(app),
         Some("address") => other_server::enter_address(app, OTHER_SERVER, "", None),
         Some("offline") => use_provider(app, Vec::new(), "offline", None),
+        Some(reply) if available::is_offer(reply) => {
+            available::choose(app, OTHER_SERVER, reply);
+        }
         _ => {
             if app.login.release() {
                 app.info("No model provider is set up. /login opens the choice again.");

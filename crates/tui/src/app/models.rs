@@ -1,48 +1,19 @@
 //! News about models: a successor of the one in use, and new ones.
 
-use protocol::{
-    ConfigReadParams, ConfigReadResponse, Model, ModelListParams, ModelListResponse,
-    ReasoningEffort,
-};
+use protocol::{ConfigReadParams, ConfigReadResponse, Model, ModelListParams, ReasoningEffort};
 use serde_json::{Value, json};
 
 use crate::app::access::{self, ask_scope};
 use crate::app::configuration::{Configuration, quoted};
-use crate::app::filling::What;
-use crate::app::lists;
 use crate::app::program::{App, word};
 use crate::ask::{Ask, Offer};
 use crate::palette::Palette;
-use crate::picker::{Picker, Row};
 use crate::text::Line;
 
 /// A new model is announced so many times.
 const ANNOUNCEMENTS: u64 = 4;
 /// Models of a list that are asked for at once.
-const MODELS: u32 = 500;
-
-/// Asks for the models, which are few.
-pub(super) fn choose_model(app: &mut App) {
-    let params = ModelListParams::default();
-    app.call::<protocol::ModelList>(&params, |app, result| match result {
-        Ok(models) => models_listed(app, models),
-        Err(error) => app.error(&format!("The models cannot be listed: {}", error.message)),
-    });
-}
-
-fn models_listed(app: &mut App, list: ModelListResponse) {
-    let row = |model: Model| Row {
-        id: model.model,
-        title: model.display_name,
-        detail: model.description,
-        has_hit: false,
-        columns: Vec::new(),
-    };
-    let rows = list.data.into_iter().filter(|model| !model.hidden).map(row).collect();
-    let mut picker = Picker::fixed("Choose a model", rows);
-    picker.select(&app.session.model);
-    lists::choose(app, picker, What::Models);
-}
+pub(super) const MODELS: u32 = 500;
 
 /// Looks once, when a model can be asked, at what the provider's list says.
 pub(super) fn check_models(app: &mut App) {
@@ -66,11 +37,6 @@ pub(super) fn check_models(app: &mut App) {
     });
 }
 
-/// One of the list that the server gave.
-pub(super) fn choose_listed_model(app: &mut App, model: String) {
-    switch_model(app, &model, None);
-}
-
 /// Uses a model if the provider's list has it, or the user insists: a request for a model that does not
 /// exist fails long after the mistake. A provider without a list is not doubted.
 pub(super) fn check_model(app: &mut App, model: String, effort: Option<ReasoningEffort>) {
@@ -88,7 +54,12 @@ fn find_model(
     cursor: Option<String>,
 ) {
     let is_first = cursor.is_none();
-    let params = ModelListParams { include_hidden: Some(true), limit: Some(MODELS), cursor };
+    let params = ModelListParams {
+        cursor,
+        limit: Some(MODELS),
+        include_hidden: Some(true),
+        model_provider: None,
+    };
     app.call::<protocol::ModelList>(&params, move |app, result| {
         let list = match result {
             Ok(list) => list,
@@ -120,7 +91,7 @@ fn models_unknown(app: &mut App, model: &str, effort: Option<ReasoningEffort>, w
 }
 
 /// Uses the model, and asks whether new threads have it, too.
-fn switch_model(app: &mut App, model: &str, effort: Option<ReasoningEffort>) {
+pub(super) fn switch_model(app: &mut App, model: &str, effort: Option<ReasoningEffort>) {
     use_model(app, model);
     if effort.is_some() {
         app.outbox.overrides_mut().effort = effort;

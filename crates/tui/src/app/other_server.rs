@@ -24,6 +24,8 @@ const VARIABLE: &str = "variable ";
 pub(super) struct Around {
     /// Opens the choice again.
     pub(super) back: fn(&mut App),
+    /// Opens the choice again, with what went wrong.
+    pub(super) fail: fn(&mut App, String),
     /// Stores the values of a provider, and goes on with it: its id, and its model.
     pub(super) store: fn(&mut App, Vec<(String, Value)>, &str, &str),
 }
@@ -33,7 +35,8 @@ pub(super) fn enter_address(app: &mut App, around: Around, written: &str, proble
     let mut facts = vec![
         Line::plain("The address of the server's API, as in https://models.example.com/v1."),
         Line::new(
-            "The server needs the Responses API. The next step lists its models.",
+            "The next step finds out how it is asked (Responses, Messages, Chat Completions or Gemini), and \
+             lists its models.",
             Palette::QUIET,
         ),
     ];
@@ -43,10 +46,14 @@ pub(super) fn enter_address(app: &mut App, around: Around, written: &str, proble
         None => (around.back)(app),
         Some("") => enter_address(app, around, "", Some("The address is missing.".to_owned())),
         Some(address) => {
-            let server = AskedServer { address: address.to_owned(), key: ServerKey::None };
-            look(app, around, server);
+            look(app, around, asked(address.to_owned(), ServerKey::None));
         }
     });
+}
+
+/// A server that has not answered yet.
+fn asked(address: String, key: ServerKey) -> AskedServer {
+    AskedServer { address, key, wire_api: None }
 }
 
 /// Asks the server for its models.
@@ -75,14 +82,7 @@ pub(super) fn models_found(
         Ok(found) if server.key == ServerKey::None && !is_loopback(&found.base_url) => {
             choose_key(app, around, found.base_url.clone(), Some(found), None);
         }
-        Ok(ServerModels { base_url, models }) => {
-            choose_model(
-                app,
-                around,
-                AskedServer { address: base_url, key: server.key.clone() },
-                models,
-            );
-        }
+        Ok(found) => choose_model(app, around, server.key.clone(), found),
         Err(AddressFault::Key(why)) => {
             choose_key(app, around, server.address.clone(), None, Some(why));
         }
@@ -119,18 +119,11 @@ fn choose_key(
     offers.push(Offer::new("back", 'b', "Go back").on_escape());
     app.open_dialog(Ask::offer("Key", facts, offers), move |app, reply| {
         match (reply.as_str(), open) {
-            (Some("none"), Some(ServerModels { base_url, models })) => {
-                choose_model(
-                    app,
-                    around,
-                    AskedServer { address: base_url, key: ServerKey::None },
-                    models,
-                );
-            }
+            (Some("none"), Some(found)) => choose_model(app, around, ServerKey::None, found),
             (Some("type"), open) => enter_key(app, around, address, open),
             (Some(reply), _) if reply.starts_with(VARIABLE) => {
                 let name = reply[VARIABLE.len()..].to_owned();
-                look(app, around, AskedServer { address, key: ServerKey::Variable(name) });
+                look(app, around, asked(address, ServerKey::Variable(name)));
             }
             _ => enter_address(app, around, &address, None),
         }
@@ -147,7 +140,7 @@ fn enter_key(app: &mut App, around: Around, address: String, open: Option<Server
     app.open_dialog(Ask::entry("Key", facts, "key", true), move |app, reply| {
         match reply.as_str().map(str::trim) {
             Some(key) => {
-                look(app, around, AskedServer { address, key: ServerKey::Typed(key.to_owned()) });
+                look(app, around, asked(address, ServerKey::Typed(key.to_owned())));
             }
             None => choose_key(app, around, address, open, None),
         }
@@ -155,7 +148,9 @@ fn enter_key(app: &mut App, around: Around, address: String, open: Option<Server
 }
 
 /// Lets the user choose one of the models, if there are several.
-fn choose_model(app: &mut App, around: Around, server: AskedServer, mut models: Vec<String>) {
+fn choose_model(app: &mut App, around: Around, key: ServerKey, found: ServerModels) {
+    let ServerModels { base_url, mut models, wire_api, default } = found;
+    let server = AskedServer { address: base_url, key, wire_api: Some(wire_api) };
     if models.len() == 1 {
         return keep(app, around, &server, &models.remove(0));
     }
@@ -167,7 +162,8 @@ fn choose_model(app: &mut App, around: Around, server: AskedServer, mut models: 
         columns: Vec::new(),
     };
     let title = format!("Choose a model of {}", server.address);
-    let picker = Picker::fixed(title, models.into_iter().map(row).collect());
+    let mut picker = Picker::fixed(title, models.into_iter().map(row).collect());
+    picker.select(&default);
     lists::choose(app, picker, What::ServerModels(server));
 }
 
@@ -182,8 +178,10 @@ pub(super) fn keep(app: &mut App, around: Around, server: &AskedServer, model: &
         ServerKey::Variable(name) => (json!(name), Value::Null),
         ServerKey::Typed(key) => (Value::Null, json!(key)),
     };
-    // A provider that is there already loses the key that it had.
+    // A provider that is there already loses the key and the protocol that it had.
     let is_known = known.contains_key(&id);
+    let wire_api = server.wire_api.as_deref().filter(|wire| is_known || *wire != "responses");
+    values.extend(wire_api.map(|wire| (key("wire_api"), json!(wire))));
     let of_key = [("env_key", variable), ("experimental_bearer_token", token)];
     let of_key = of_key.into_iter().filter(|(_, value)| is_known || !value.is_null());
     values.extend(of_key.map(|(name, value)| (key(name), value)));

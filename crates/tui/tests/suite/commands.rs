@@ -446,6 +446,83 @@ fn a_model_that_is_not_listed_is_used_when_the_user_insists() {
     assert_eq!((&params["model"], &params["effort"]), (&json!("d"), &json!("high")));
 }
 
+/// `/model` in a thread with a turn, with the answers of two providers.
+pub(crate) fn models_of_providers(columns: usize, rows: usize) -> Bench {
+    let mut bench = Bench::start(columns, rows);
+    let config = json!({ "config": { "model_provider": "offline" }, "origins": {} });
+    bench.answer("config/read", config);
+    bench.answer("thread/start", opened(&json!([])));
+    bench.answer("skills/list", json!({ "data": [] }));
+    bench.begin_turn("hello");
+    bench.turn("turn/completed", "completed", Value::Null);
+    bench.calls.clear();
+    bench.send("/model");
+    bench.answer("model/list", listed_models(&["gpt-x", "gpt-y"], Value::Null));
+    let provider = |id: &str, name: &str, problem: Value, is_local: bool| {
+        json!({ "id": id, "displayName": name, "baseUrl": "https://h", "wireApi": "chat",
+            "isLocal": is_local, "isDefault": id == "offline", "problem": problem })
+    };
+    let data = json!([
+        provider("offline", "Own", Value::Null, false),
+        provider("anthropic", "Claude", Value::Null, false),
+        provider("keyless", "Keyless", json!("the variable KEY is not set"), false),
+        provider("ollama", "Ollama", Value::Null, true),
+        provider("router", "OpenRouter", Value::Null, false),
+    ]);
+    bench.answer("modelProvider/list", json!({ "data": data, "available": [] }));
+    assert_eq!(bench.calls.len(), 3, "{:?}", bench.calls);
+    let params = bench.answer("model/list", listed_models(&["claude-x"], Value::Null));
+    assert_eq!(params["modelProvider"], "anthropic");
+    bench.refuse("model/list", "nothing listens there");
+    bench.refuse("model/list", "the models of the provider `router` are not known: 401");
+    bench
+}
+
+#[test]
+fn the_models_of_all_providers_join_the_list() {
+    let mut bench = models_of_providers(100, 24);
+    let shown = bench.shown();
+    for part in ["gpt-y", "Own", "claude-x", "Claude", "no models", "OpenRouter", "401"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("Keyless") && !shown.contains("Ollama"), "{shown}");
+    // The row of a provider that failed says why.
+    bench.key(Key::plain(Code::End));
+    bench.key(Key::plain(Code::Enter));
+    assert!(bench.printed.contains("the models of the provider `router` are not known: 401"));
+}
+
+#[test]
+fn a_model_of_another_provider_continues_in_a_copy_of_the_thread() {
+    let chosen = || {
+        let mut bench = models_of_providers(100, 24);
+        bench.type_text("claude");
+        bench.key(Key::plain(Code::Enter));
+        let shown = bench.shown();
+        assert!(shown.contains("claude-x of the provider `anthropic`."), "{shown}");
+        bench
+    };
+    let mut bench = chosen();
+    bench.press('t');
+    let (_, params) = bench.call("thread/fork");
+    assert_eq!(
+        (&params["modelProvider"], &params["model"]),
+        (&json!("anthropic"), &json!("claude-x"))
+    );
+    // From now on.
+    let mut bench = chosen();
+    bench.press('a');
+    let written = json!({ "status": "ok", "version": "2", "filePath": "/home/u/.agent/config.toml", "overriddenMetadata": null });
+    let edits = bench.answer("config/batchWrite", written)["edits"].clone();
+    assert_eq!(edits[0]["keyPath"], "model_provider");
+    assert_eq!((&edits[0]["value"], &edits[1]["value"]), (&json!("anthropic"), &json!("claude-x")));
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    bench.call("thread/fork");
+    let mut bench = chosen();
+    bench.key(Key::plain(Code::Esc));
+    assert!(bench.calls.is_empty(), "{:?}", bench.calls);
+}
+
 #[test]
 fn a_command_shows_what_it_still_needs() {
     let mut bench = Bench::open(80, 24);

@@ -28,6 +28,8 @@ fn answer(bench: &mut Bench, server: AskedServer, found: Result<&[&str], Address
     let models = found.map(|models| ServerModels {
         base_url: URL.to_owned(),
         models: models.iter().map(|model| (*model).to_owned()).collect(),
+        wire_api: "chat".to_owned(),
+        default: models.last().unwrap().to_string(),
     });
     bench.event(Event::Found(Found::Models(server, models)));
 }
@@ -63,7 +65,8 @@ fn an_address_and_a_key_become_a_provider() {
     bench.press('u');
     assert!(bench.shown().contains("address:"), "{}", bench.shown());
     let server = write_address(&mut bench, URL);
-    assert_eq!(server, AskedServer { address: URL.to_owned(), key: ServerKey::None });
+    let expected = AskedServer { address: URL.to_owned(), key: ServerKey::None, wire_api: None };
+    assert_eq!(server, expected);
     assert!(bench.shown().contains(&format!("Asking {URL} for its models")), "{}", bench.shown());
     let wants = AddressFault::Key("the server wants a key: 401".to_owned());
     answer(&mut bench, server, Err(wants));
@@ -86,12 +89,13 @@ fn an_address_and_a_key_become_a_provider() {
     answer(&mut bench, server, Ok(&["small", "large"]));
     let shown = bench.shown();
     assert!(shown.contains("Choose a model of") && shown.contains("large"), "{shown}");
-    bench.key(Key::plain(Code::Down));
+    // The suggested one is selected.
     bench.key(Key::plain(Code::Enter));
     let edits = stored(&mut bench);
     let of = |name: &str| format!("model_providers.\"models-example-com\".{name}");
     let expected = [
         (of("base_url"), json!(URL)),
+        (of("wire_api"), json!("chat")),
         (of("experimental_bearer_token"), json!("sk-secret")),
         ("model_provider".to_owned(), json!("models-example-com")),
         ("model".to_owned(), json!("large")),
@@ -167,6 +171,7 @@ fn a_variable_is_stored_by_its_name_and_no_key_not_at_all() {
     let edits = stored(&mut bench);
     let expected = [
         (of("base_url"), json!(URL)),
+        (of("wire_api"), json!("chat")),
         (of("env_key"), json!("COMPANY_API_KEY")),
         (of("experimental_bearer_token"), Value::Null),
         ("model_provider".to_owned(), json!("models-example-com")),
@@ -178,7 +183,12 @@ fn a_variable_is_stored_by_its_name_and_no_key_not_at_all() {
     bench.press('u');
     let server = write_address(&mut bench, "http://127.0.0.1:8000");
     let models = vec!["only".to_owned()];
-    let found = ServerModels { base_url: "http://127.0.0.1:8000/v1".to_owned(), models };
+    let found = ServerModels {
+        base_url: "http://127.0.0.1:8000/v1".to_owned(),
+        models,
+        wire_api: "responses".to_owned(),
+        default: "only".to_owned(),
+    };
     bench.event(Event::Found(Found::Models(server, Ok(found))));
     let edits = values(&stored(&mut bench));
     assert_eq!(edits[0].1, json!("http://127.0.0.1:8000/v1"));

@@ -29,12 +29,17 @@ pub(crate) fn without_account_in(environment: Environment, config: Value) -> Ben
     begun_without_account(Bench::start_in(80, 24, Start::default(), environment), config)
 }
 
-fn begun_without_account(mut bench: Bench, config: Value) -> Bench {
+fn begun_without_account(bench: Bench, config: Value) -> Bench {
+    begun_with_keys(bench, config, json!([]))
+}
+
+fn begun_with_keys(mut bench: Bench, config: Value, available: Value) -> Bench {
     bench.answer("config/read", json!({ "config": config, "origins": {} }));
     bench.answer("thread/start", opened_with("default"));
     bench.answer("skills/list", json!({ "data": [] }));
     let account = json!({ "account": null, "requiresDefaultAuth": true });
     bench.answer("account/read", account);
+    bench.answer("modelProvider/list", json!({ "data": [], "available": available }));
     bench.now += 1_000;
     bench
 }
@@ -108,6 +113,80 @@ fn an_account_or_a_provider_that_needs_none_is_not_asked_about() {
     let mut bench = Bench::open(80, 24);
     bench.send("hello");
     bench.call("turn/start");
+}
+
+/// A first start with keys of two makers in the environment of the server.
+pub(crate) fn with_keys(columns: usize, rows: usize) -> Bench {
+    let environment = Environment { server_is_here: true, ..Environment::default() };
+    let bench = Bench::start_in(columns, rows, Start::default(), environment);
+    let available = json!([
+        { "id": "anthropic", "displayName": "Claude", "baseUrl": "https://api.anthropic.com",
+          "wireApi": "messages", "envKey": "ANTHROPIC_API_KEY" },
+        { "id": "google", "displayName": "Gemini", "baseUrl": "https://generativelanguage.googleapis.com",
+          "wireApi": "gemini", "envKey": "GEMINI_API_KEY" },
+    ]);
+    begun_with_keys(bench, json!({}), available)
+}
+
+fn edits_of(edits: &Value) -> Vec<(String, Value)> {
+    let edits = edits.as_array().unwrap().iter();
+    edits
+        .map(|edit| (edit["keyPath"].as_str().unwrap().to_owned(), edit["value"].clone()))
+        .collect()
+}
+
+#[test]
+fn a_key_of_the_environment_is_offered_and_becomes_a_provider_with_a_cheap_model() {
+    let mut bench = with_keys(80, 24);
+    let offers = "\
+› 1. Use Claude with the key in ANTHROPIC_API_KEY
+     config.toml gets only the name of the variable
+  2. Use Gemini with the key in GEMINI_API_KEY";
+    assert!(bench.shown().contains(offers), "{}", bench.shown());
+    assert!(bench.calls.is_empty(), "nothing is used by itself: {:?}", bench.calls);
+    press(&mut bench, '1');
+    let of = |name: &str| format!("model_providers.\"anthropic\".{name}");
+    let expected = [
+        (of("name"), json!("Claude")),
+        (of("base_url"), json!("https://api.anthropic.com")),
+        (of("env_key"), json!("ANTHROPIC_API_KEY")),
+        (of("wire_api"), json!("messages")),
+    ];
+    assert_eq!(edits_of(&stored(&mut bench)), expected);
+    assert!(bench.shown().contains("Asking Claude for its models"), "{}", bench.shown());
+    let model = |id: &str, is_default: bool| {
+        json!({ "id": id, "model": id, "displayName": id, "description": "", "hidden": false,
+            "supportedReasoningEfforts": [], "defaultReasoningEffort": "medium", "isDefault": is_default })
+    };
+    let models = json!([model("claude-opus", false), model("claude-haiku", true)]);
+    let asked = bench.answer("model/list", json!({ "data": models, "nextCursor": null }));
+    assert_eq!(asked["modelProvider"], "anthropic");
+    let expected = [
+        ("model_provider".to_owned(), json!("anthropic")),
+        ("model".to_owned(), json!("claude-haiku")),
+    ];
+    assert_eq!(edits_of(&stored(&mut bench)), expected);
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    let params = bench.answer("thread/start", opened_with("anthropic"));
+    assert_eq!(
+        (&params["modelProvider"], &params["model"]),
+        (&json!("anthropic"), &json!("claude-haiku"))
+    );
+}
+
+#[test]
+fn a_key_of_the_environment_that_is_refused_leaves_no_provider() {
+    let mut bench = with_keys(80, 24);
+    press(&mut bench, '2');
+    stored(&mut bench);
+    bench.refuse(
+        "model/list",
+        "the models of the provider `google` are not known: 400 API key not valid",
+    );
+    let expected = [("model_providers.\"google\"".to_owned(), Value::Null)];
+    assert_eq!(edits_of(&stored(&mut bench)), expected);
+    let shown = bench.shown();
+    assert!(shown.contains("API key not valid") && shown.contains("Use Claude with"), "{shown}");
 }
 
 #[test]
@@ -205,6 +284,7 @@ fn a_lost_connection_ends_a_login_in_progress() {
     bench.answer("thread/resume", opened_with("default"));
     bench.calls.retain(|call| call.1 == "account/read");
     bench.answer("account/read", json!({ "account": null, "requiresDefaultAuth": true }));
+    bench.refuse("modelProvider/list", "unknown method");
     assert!(bench.shown().contains("Choose a model provider"), "{}", bench.shown());
 }
 

@@ -7,9 +7,11 @@ use tui::terminal::input::{Code, Input, Key};
 use crate::harness::{
     Bench, THREAD, command, initialized, listed, message, opened, page, rolled_back, said, turn,
 };
-use crate::start::{asks_for_trust, chooser};
+use crate::start::{asks_for_trust, chooser, with_keys};
 use crate::terminals::{output, started};
-use crate::{access, attempts, dialogs, notices, other_server, quiet, reading, worktrees};
+use crate::{
+    access, attempts, commands, dialogs, notices, other_server, quiet, reading, worktrees,
+};
 
 /// Draws a state in a number of columns and rows.
 pub(crate) type State = fn(usize, usize) -> Bench;
@@ -59,6 +61,7 @@ pub(crate) const STATES: &[(&str, State)] = &[
     ("first-question", access::first_start),
     ("first-question-with-settings", access::first_start_with_settings),
     ("first-start", chooser),
+    ("first-start-with-keys", with_keys),
     ("first-start-key", first_start_key),
     ("full-access", dialogs::full_access),
     ("history-search", history_search),
@@ -78,6 +81,7 @@ pub(crate) const STATES: &[(&str, State)] = &[
     ("memory-reset", dialogs::memory_reset),
     ("model-how-long", access::model_scope),
     ("model-list", model_list),
+    ("model-list-of-providers", commands::models_of_providers),
     ("model-successor", notices::model_successor),
     ("pasted", quiet::pasted),
     ("plan", plan),

@@ -1,7 +1,5 @@
 //! Writes the body of a `generateContent` request. The model and the choice of a stream are in the path.
 
-use std::borrow::Cow;
-
 use crate::conversation::{Answered, Conversation, Heard, Parts, Said, Turn};
 use crate::envelope::Payload;
 use crate::error::{Code, Error};
@@ -10,8 +8,8 @@ use crate::kind::Wire;
 use crate::names::wire_name;
 use crate::offer::{Offer, arguments};
 use crate::request::{Content, Format, Request, Source, ToolChoice};
-use crate::shared::{budget_of, instruction};
-use crate::target::{Encoded, GeminiOptions, GeminiThinking, Target};
+use crate::shared::{budget_of, escape_path, instruction};
+use crate::target::{Encoded, GeminiOptions, GeminiThinking, Platform, Target};
 use crate::warning::Warnings;
 
 /// Taken for the signature of a call that another model made.
@@ -61,21 +59,14 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
     failure?;
     let model = escape_path(target.model.strip_prefix("models/").unwrap_or(&target.model));
     let verb = if request.stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
-    let path = format!("/{}/models/{model}:{verb}", options.version);
+    let path = match target.platform {
+        // The version is in the address, before the project.
+        Platform::Vertex => format!("/models/{model}:{verb}"),
+        Platform::Direct | Platform::Bedrock => {
+            format!("/{}/models/{model}:{verb}", options.version)
+        }
+    };
     Ok(Encoded { path, headers: Vec::new(), body, warnings, tools: offer.table })
-}
-
-/// A name as a part of a path.
-fn escape_path(name: &str) -> Cow<'_, str> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~@".contains(&byte);
-    if name.bytes().all(is_plain) {
-        return Cow::Borrowed(name);
-    }
-    let escaped = name.bytes().map(|byte| match is_plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    });
-    Cow::Owned(escaped.collect())
 }
 
 fn warn(request: &Request<'_>, warnings: &mut Warnings) {

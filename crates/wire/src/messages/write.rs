@@ -10,7 +10,8 @@ use crate::json::{Elements, Members, object};
 use crate::kind::Wire;
 use crate::offer::{Offer, arguments};
 use crate::request::{Content, Request, Source};
-use crate::target::{Encoded, Target};
+use crate::shared::escape_path;
+use crate::target::{Encoded, Platform, Target};
 use crate::warning::Warnings;
 
 /// The limit of the output where neither the request nor the model's entry has one, in tokens.
@@ -35,7 +36,7 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
     let mut failure = Ok(());
     let marks = Marks::new(&conversation, request.input.len(), target);
     object(&mut body, |body| {
-        body.text("model", &target.model);
+        write_head(target, body);
         body.number("max_tokens", max_tokens);
         let has_system = write_system(request, &conversation, marks.first(), body);
         let mark = marks.first().filter(|_| !has_system);
@@ -65,7 +66,10 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
         if let Some(user) = &request.user {
             body.object("metadata", |metadata| metadata.text("user_id", user));
         }
-        body.bool("stream", request.stream);
+        // Bedrock has a path for each form of the answer.
+        if target.platform != Platform::Bedrock {
+            body.bool("stream", request.stream);
+        }
         body.array("messages", |list| {
             let mut writer = Writer { target, warnings: &mut warnings, failure: Ok(()) };
             writer.messages(&conversation, &marks, list);
@@ -73,11 +77,40 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
         });
     });
     failure?;
-    let mut headers = vec![("anthropic-version", options.version.clone())];
-    if !options.betas.is_empty() {
+    let mut headers = Vec::new();
+    if target.platform == Platform::Direct {
+        headers.push(("anthropic-version", options.version.clone()));
+    }
+    if !options.betas.is_empty() && target.platform != Platform::Bedrock {
         headers.push(("anthropic-beta", options.betas.join(",")));
     }
-    Ok(Encoded { path: "/v1/messages".into(), headers, body, warnings, tools: offer.table })
+    let path = path(target, request.stream);
+    Ok(Encoded { path, headers, body, warnings, tools: offer.table })
+}
+
+/// The members that come first. A cloud has the model in the path, and the version in the body.
+fn write_head(target: &Target, body: &mut Members<'_>) {
+    match target.platform {
+        Platform::Direct => body.text("model", &target.model),
+        Platform::Bedrock => {
+            body.text("anthropic_version", "bedrock-2023-05-31");
+            if !target.messages.betas.is_empty() {
+                body.texts("anthropic_beta", &target.messages.betas);
+            }
+        }
+        Platform::Vertex => body.text("anthropic_version", "vertex-2023-10-16"),
+    }
+}
+
+fn path(target: &Target, stream: bool) -> String {
+    let model = escape_path(&target.model);
+    match (target.platform, stream) {
+        (Platform::Direct, _) => "/v1/messages".to_owned(),
+        (Platform::Bedrock, true) => format!("/model/{model}/invoke-with-response-stream"),
+        (Platform::Bedrock, false) => format!("/model/{model}/invoke"),
+        (Platform::Vertex, true) => format!("/models/{model}:streamRawPredict"),
+        (Platform::Vertex, false) => format!("/models/{model}:rawPredict"),
+    }
 }
 
 fn warn(request: &Request<'_>, target: &Target, warnings: &mut Warnings) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use config::Config;
 use protocol::AskForApproval;
-use server::{FirstTurn, ListedModels, McpServerCheck, Options, ProviderCheck};
+use server::{AvailableProvider, FirstTurn, ListedModels, McpServerCheck, Options, ProviderCheck};
 
 use super::Page;
 use crate::commands::transcript::sandbox_name;
@@ -31,6 +31,7 @@ pub(super) async fn examine(page: &mut Page, environment: &Environment, config: 
             obstacles.push("the catalog of models cannot be read".to_owned());
         }
     }
+    other_keys(page, &options, config);
     obstacles.extend(server_rows(page, &servers));
     git(page, environment);
     let turn = server::first_turn(&options, config);
@@ -95,6 +96,22 @@ fn provider_rows(page: &mut Page, check: &ProviderCheck) -> Option<String> {
             page.good("key", format_args!("{key}"));
             model_row(page, id, model, Some(models.as_slice()))
         }
+    }
+}
+
+/// Keys of the environment that no provider of the configuration uses.
+fn other_keys(page: &mut Page, options: &Options, config: &Config) {
+    for provider in server::available_providers(options, config) {
+        let AvailableProvider { id, name, base_url, wire, env_key } = provider;
+        page.good(
+            "key",
+            format_args!("{env_key} is set, and no provider uses it: it could be that of {name}"),
+        );
+        page.next(&format!(
+            "`/login` in `agentd` offers it. In config.toml: `[model_providers.{id}]` with \
+             `base_url = \"{base_url}\"`, `env_key = \"{env_key}\"` and `wire_api = \"{wire}\"`, and \
+             `model_provider = \"{id}\"`."
+        ));
     }
 }
 

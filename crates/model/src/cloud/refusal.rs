@@ -1,0 +1,134 @@
+//! Refusals of clouds, in the form of the Messages wire, with what the user can do.
+
+use std::time::SystemTime;
+
+use hyper::http::response::Parts;
+use hyper::{HeaderMap, header};
+use serde_json::{Value, json};
+
+use crate::{Failure, KeySource, Provider};
+
+/// Difference of clocks beyond which Amazon and Google refuse a signature, in seconds.
+const MAX_SKEW: u64 = 300;
+
+/// Names of Amazon's errors, and the type of the Messages wire that each is.
+const KINDS: [(&str, &str); 18] = [
+    ("throttling", "rate_limit_error"),
+    ("toomanyrequests", "rate_limit_error"),
+    ("servicequotaexceeded", "rate_limit_error"),
+    ("serviceunavailable", "overloaded_error"),
+    ("modelnotready", "overloaded_error"),
+    ("modeltimeout", "timeout_error"),
+    ("modelstreamerror", "api_error"),
+    ("modelerror", "api_error"),
+    ("internal", "api_error"),
+    ("expiredtoken", "authentication_error"),
+    ("invalidsignature", "authentication_error"),
+    ("signaturedoesnotmatch", "authentication_error"),
+    ("unrecognizedclient", "authentication_error"),
+    ("missingauthenticationtoken", "authentication_error"),
+    ("incompletesignature", "authentication_error"),
+    ("accessdenied", "permission_error"),
+    ("resourcenotfound", "not_found_error"),
+    ("validation", "invalid_request_error"),
+];
+
+/// An error of Amazon's as an event and a body of the Messages wire. `name` is as in `ThrottlingException`.
+pub(super) fn error_of(name: &str, body: &[u8]) -> String {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let message =
+        ["message", "Message", "originalMessage"].iter().find_map(|it| value[*it].as_str());
+    let plain = name.to_ascii_lowercase();
+    let known = KINDS.iter().find(|(known, _)| plain.starts_with(known));
+    let kind = known.map_or("api_error", |(_, kind)| *kind);
+    let message = match (message, name) {
+        (Some(message), "") => message.to_owned(),
+        (Some(message), name) => format!("{name}: {message}"),
+        (None, "") => "no reason was given".to_owned(),
+        (None, name) => name.to_owned(),
+    };
+    json!({ "type": "error", "error": { "type": kind, "message": message } }).to_string()
+}
+
+/// The body of a refusal, where it is one of Amazon's.
+pub(crate) fn refusal(head: &Parts, body: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let header = head.headers.get("x-amzn-errortype").and_then(|name| name.to_str().ok());
+    let name = header.or_else(|| value["__type"].as_str())?;
+    // As in `com.amazon.coral.service#ExpiredTokenException:http://…`.
+    let name = name.split(':').next().unwrap_or_default();
+    let name = name.rsplit('#').next().unwrap_or_default();
+    Some(error_of(name, body))
+}
+
+/// A sentence about this machine's clock, if the server's differs by more than is tolerated.
+pub(super) fn clock(headers: &HeaderMap, now: SystemTime) -> Option<String> {
+    let date = headers.get(header::DATE)?.to_str().ok()?;
+    let theirs = http_client::retry::server_time(now, Some(date));
+    let (difference, side) = match now.duration_since(theirs) {
+        Ok(ahead) => (ahead.as_secs(), "fast"),
+        Err(late) => (late.duration().as_secs(), "slow"),
+    };
+    (difference > MAX_SKEW).then(|| {
+        format!("; the clock of this machine is {difference} s {side}, by the server's: correct it")
+    })
+}
+
+/// Appends advice to a refusal with status 401 or 403, if credentials of a cloud were sent.
+pub(crate) fn advise(provider: &Provider, headers: &HeaderMap, failure: &mut Failure) {
+    if !matches!(failure.http_status, Some(401 | 403)) {
+        return;
+    }
+    let id = &provider.id;
+    let advice = match &provider.api_key {
+        KeySource::Signed(signer) => format!(
+            "; check the AWS credentials of model provider `{id}`, their permission \
+             `bedrock:InvokeModelWithResponseStream`, and the region `{}`",
+            signer.region
+        ),
+        KeySource::Bearer(_) => format!(
+            "; check the Google credentials of model provider `{id}` and their role \
+             `roles/aiplatform.user`"
+        ),
+        _ => return,
+    };
+    failure.message.push_str(&clock(headers, SystemTime::now()).unwrap_or(advice));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn names_of_errors() {
+        for (name, kind) in [
+            ("ThrottlingException", "rate_limit_error"),
+            ("throttlingException", "rate_limit_error"),
+            ("ExpiredTokenException", "authentication_error"),
+            ("AccessDeniedException", "permission_error"),
+            ("ModelTimeoutException", "timeout_error"),
+            ("ValidationException", "invalid_request_error"),
+            ("NewException", "api_error"),
+        ] {
+            let error: Value =
+                serde_json::from_str(&error_of(name, b"{\"message\":\"why\"}")).unwrap();
+            assert_eq!(error["error"]["type"], kind, "{name}");
+            assert_eq!(error["error"]["message"], format!("{name}: why"));
+        }
+        assert!(error_of("", b"no json").contains("no reason was given"));
+    }
+
+    #[test]
+    fn a_wrong_clock_is_named() {
+        let mut headers = HeaderMap::new();
+        let now = SystemTime::now();
+        assert_eq!(clock(&headers, now), None);
+        headers.insert(header::DATE, httpdate::fmt_http_date(now).parse().unwrap());
+        assert_eq!(clock(&headers, now), None);
+        let slow = clock(&headers, now - Duration::from_secs(900)).unwrap();
+        assert!(slow.contains("s slow, by the server's"), "{slow}");
+        assert!(clock(&headers, now + Duration::from_secs(900)).unwrap().contains("s fast"));
+    }
+}
