@@ -442,7 +442,7 @@ async fn a_list_of_several_pages_is_read_to_its_end_on_each_wire() {
             ],
         ),
     ] {
-        let env = TestEnvironment::with_responses(json!([])).await;
+        let env = TestEnvironment::with_responses(json!([says("Unused.")])).await;
         let mut server = ModelsServer::serve().await;
         env.write_config(&format!(
             "model_provider = \"p\"\n{}",
@@ -464,7 +464,7 @@ async fn a_list_of_several_pages_is_read_to_its_end_on_each_wire() {
 
 #[tokio::test]
 async fn the_models_of_each_provider_are_listed_with_its_own_errors() {
-    let env = TestEnvironment::with_responses(json!([])).await;
+    let env = TestEnvironment::with_responses(json!([says("Unused.")])).await;
     let (good, bad) = (ModelsServer::serve().await, ModelsServer::serve().await);
     env.write_config(&format!(
         "model_provider = \"offline\"\n{}{}[model_providers.keyless]\nbase_url = \"https://h.example/v1\"\nenv_key = \"NOT_SET\"\n",
@@ -507,7 +507,7 @@ async fn the_models_of_each_provider_are_listed_with_its_own_errors() {
 
 #[tokio::test]
 async fn a_key_of_the_environment_is_offered_unless_a_provider_uses_it() {
-    let mut env = TestEnvironment::with_responses(json!([])).await;
+    let mut env = TestEnvironment::with_responses(json!([says("Unused.")])).await;
     for (name, value) in [
         ("ANTHROPIC_API_KEY", "sk-ant-secret"),
         ("GOOGLE_API_KEY", "AIza"),
@@ -542,7 +542,7 @@ async fn a_key_of_the_environment_is_offered_unless_a_provider_uses_it() {
 
 #[tokio::test]
 async fn the_protocol_of_a_server_is_found_with_its_models() {
-    let env = TestEnvironment::with_responses(json!([])).await;
+    let env = TestEnvironment::with_responses(json!([says("Unused.")])).await;
     let mut server = ModelsServer::serve().await;
     env.write_config("model_provider = \"offline\"\n");
     let mut peer = env.start().connect_with(json!({ "experimentalApi": true })).await;

@@ -82,6 +82,9 @@ from .types import (
     ModelListParams,
     ModelListResponse,
     ModelProviderCapabilitiesReadResponse,
+    ModelProviderFindParams,
+    ModelProviderFindResponse,
+    ModelProviderListResponse,
     PluginInstallParams,
     PluginInstallResponse,
     PluginListParams,
@@ -325,6 +328,12 @@ class AsyncRequests(Protocol):
 
     @overload
     async def request(self, method: Literal["modelProvider/capabilities/read"], params: dict[str, Any] = ...) -> ModelProviderCapabilitiesReadResponse: ...
+
+    @overload
+    async def request(self, method: Literal["modelProvider/find"], params: ModelProviderFindParams) -> ModelProviderFindResponse: ...
+
+    @overload
+    async def request(self, method: Literal["modelProvider/list"], params: dict[str, Any] = ...) -> ModelProviderListResponse: ...
 
     @overload
     async def request(self, method: Literal["plugin/install"], params: PluginInstallParams) -> PluginInstallResponse: ...
@@ -680,6 +689,12 @@ class Requests(Protocol):
 
     @overload
     def request(self, method: Literal["modelProvider/capabilities/read"], params: dict[str, Any] = ...) -> ModelProviderCapabilitiesReadResponse: ...
+
+    @overload
+    def request(self, method: Literal["modelProvider/find"], params: ModelProviderFindParams) -> ModelProviderFindResponse: ...
+
+    @overload
+    def request(self, method: Literal["modelProvider/list"], params: dict[str, Any] = ...) -> ModelProviderListResponse: ...
 
     @overload
     def request(self, method: Literal["plugin/install"], params: PluginInstallParams) -> PluginInstallResponse: ...

@@ -250,6 +250,18 @@ class ApplyPatchApprovalParams(_ApplyPatchApprovalParamsRequired, total=False):
     grantRoot: Union[str, None]
 
 
+class AvailableModelProvider(TypedDict):
+    """A provider that could be configured."""
+
+    id: str
+    """The id for `model_providers`; no provider has it yet."""
+    displayName: str
+    baseUrl: str
+    wireApi: ModelWireApi
+    envKey: str
+    """Name of the variable that holds the key."""
+
+
 class ByteRange(TypedDict):
     """Byte offsets; the end is exclusive."""
 
@@ -2024,6 +2036,8 @@ class ModelListParams(TypedDict, total=False):
     cursor: Union[str, None]
     limit: Union[int, None]
     includeHidden: Union[bool, None]
+    modelProvider: Union[str, None]
+    """The provider whose models are listed; the configured one when absent. It is asked for them, and the response waits for its answer: an error says why there is none."""
 
 
 class ModelListResponse(TypedDict):
@@ -2039,6 +2053,55 @@ class ModelProviderCapabilitiesReadResponse(TypedDict):
     imageGeneration: bool
     namespaceTools: bool
     webSearch: bool
+
+
+class ModelProviderEntry(TypedDict):
+    """A provider of the configuration."""
+
+    id: str
+    displayName: str
+    baseUrl: Union[str, None]
+    """Null for the offline model."""
+    wireApi: Union[ModelWireApi, None]
+    """Null for the offline model."""
+    isLocal: bool
+    """True for a server that is looked for on the server's machine."""
+    isDefault: bool
+    """True if new threads use it."""
+    problem: Union[str, None]
+    """Why it cannot be used yet; null if it has a key or needs none."""
+
+
+class _ModelProviderFindParamsRequired(TypedDict):
+    address: str
+    """As the user wrote it, such as `https://models.example.com/v1`."""
+
+
+class ModelProviderFindParams(_ModelProviderFindParamsRequired, total=False):
+    """Parameters of `modelProvider/find`."""
+
+    apiKey: Union[str, None]
+
+
+class ModelProviderFindResponse(TypedDict):
+    """Result of `modelProvider/find`."""
+
+    baseUrl: str
+    """The address for `model_providers`: the models are below it."""
+    wireApi: ModelWireApi
+    models: list[str]
+    """Names of the models, at least one."""
+    defaultModel: str
+    """The model that is suggested: a cheap one of a known maker, else the first."""
+
+
+class ModelProviderListResponse(TypedDict):
+    """Result of `modelProvider/list`."""
+
+    data: list[ModelProviderEntry]
+    """The configured providers and the built-in ones: the one of new threads first, the others by id."""
+    available: list[AvailableModelProvider]
+    """Providers that are not configured, and whose key is in the server's environment. None is used unless a client writes it into the configuration."""
 
 
 class ModelReroutedNotification(TypedDict):
@@ -4763,6 +4826,25 @@ class ClientRequestModelProvidercapabilitiesread(_ClientRequestModelProvidercapa
     params: Empty
 
 
+class ClientRequestModelProviderfind(TypedDict):
+    """Asks the server at an address for its models, and finds out the protocol that it speaks. Nothing is stored."""
+
+    id: RequestId
+    method: Literal["modelProvider/find"]
+    params: ModelProviderFindParams
+
+
+class _ClientRequestModelProviderlistRequired(TypedDict):
+    id: RequestId
+    method: Literal["modelProvider/list"]
+
+
+class ClientRequestModelProviderlist(_ClientRequestModelProviderlistRequired, total=False):
+    """Lists the configured providers, and those that a key of the environment could be used with."""
+
+    params: Empty
+
+
 class ClientRequestPlugininstall(TypedDict):
     """Installs a plugin."""
 
@@ -7186,7 +7268,7 @@ AutoReviewDecisionSource: TypeAlias = 'Literal["agent"]'
 ClientNotification: TypeAlias = 'ClientNotificationInitialized'
 """A notification from the client."""
 
-ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadqueueadd, ClientRequestThreadqueuedelete, ClientRequestThreadqueuelist, ClientRequestThreadqueuereorder, ClientRequestThreadqueuestart, ClientRequestThreadqueueupdate, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadsearch, ClientRequestThreadsearchcancel, ClientRequestThreadsearchstream, ClientRequestThreadsearchstreamcancel, ClientRequestThreadsearchOccurrences, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart, ClientRequestWorktreelist, ClientRequestWorktreemerge, ClientRequestWorktreeremove]'
+ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestModelProviderfind, ClientRequestModelProviderlist, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadqueueadd, ClientRequestThreadqueuedelete, ClientRequestThreadqueuelist, ClientRequestThreadqueuereorder, ClientRequestThreadqueuestart, ClientRequestThreadqueueupdate, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadsearch, ClientRequestThreadsearchcancel, ClientRequestThreadsearchstream, ClientRequestThreadsearchstreamcancel, ClientRequestThreadsearchOccurrences, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart, ClientRequestWorktreelist, ClientRequestWorktreemerge, ClientRequestWorktreeremove]'
 """A request from the client."""
 
 CollabAgentStatus: TypeAlias = 'Literal["pendingInit", "running", "interrupted", "completed", "errored", "shutdown", "notFound"]'
@@ -7389,6 +7471,9 @@ ModelRerouteReason: TypeAlias = 'Literal["highRiskCyberActivity"]'
 
 ModelVerification: TypeAlias = 'Literal["trustedAccessForCyber"]'
 """A verification that the provider requires."""
+
+ModelWireApi: TypeAlias = 'Union[Literal["responses"], Literal["messages"], Literal["chat"], Literal["gemini"]]'
+"""A protocol of model servers."""
 
 NetworkAccess: TypeAlias = 'Union[Literal["enabled"], Literal["restricted"]]'
 """Network of an external sandbox."""
