@@ -47,7 +47,9 @@ pub struct ServerModels {
 /// Why a server at an address cannot be used, in words for the person who wrote the address and the key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AddressFault {
-    /// The address is wrong, or nothing answers there.
+    /// It is no address.
+    Malformed(String),
+    /// Nothing answers there, or something else.
     Address(String),
     /// The key is missing or not accepted.
     Key(String),
@@ -83,7 +85,7 @@ async fn find_models(
     if !is_http {
         let text =
             "an address begins with http:// or https://, as in https://models.example.com/v1";
-        return Err(AddressFault::Address(text.to_owned()));
+        return Err(AddressFault::Malformed(text.to_owned()));
     }
     if let Some(wire) = known_wire(written) {
         let found = models_below(client, (written, wire), key).await;

@@ -116,7 +116,9 @@ pub(crate) async fn models_at(
         Ok(server::ServerModels { base_url, models, wire, default }) => {
             Ok(ServerModels { base_url, models, wire_api: wire.to_string(), default })
         }
-        Err(server::AddressFault::Address(why)) => Err(AddressFault::Address(why)),
+        Err(server::AddressFault::Malformed(why) | server::AddressFault::Address(why)) => {
+            Err(AddressFault::Address(why))
+        }
         Err(server::AddressFault::Key(why)) => Err(AddressFault::Key(why)),
     }
 }

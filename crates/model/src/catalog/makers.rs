@@ -212,6 +212,16 @@ mod tests {
             assert!(elsewhere.models().is_empty());
         }
         assert!(!own.find("acme-1").is_known);
+        // As Bedrock and Vertex name them.
+        for id in [
+            "us.anthropic.claude-opus-4-6-v1",
+            "anthropic.claude-opus-4-6-v1:0",
+            "arn:aws:bedrock:us-east-1:1:inference-profile/global.anthropic.claude-opus-4-6-v1",
+            "claude-opus-4-6@20260205",
+        ] {
+            let model = Catalog::of_host("bedrock-runtime.us-east-1.amazonaws.com").find(id);
+            assert_eq!((model.context_window, model.is_known), (1_000_000, true), "{id}");
+        }
     }
 
     #[test]

@@ -1,8 +1,20 @@
 //! Names of models: dated snapshots, names behind routers, and the patterns of families.
 
-/// The part of a name that identifies the model: `org/gpt-5-mini` is `gpt-5-mini` behind a router.
+/// The part of a name that identifies the model: `org/gpt-5-mini` is `gpt-5-mini` behind a router, and
+/// `us.anthropic.claude-opus-4-6-v1:0` is `claude-opus-4-6-v1:0` on Bedrock.
 pub(super) fn base(id: &str) -> &str {
-    id.rsplit('/').next().unwrap_or(id)
+    let mut name = id.rsplit('/').next().unwrap_or(id);
+    // A region or a maker is a word; the dot of a version, as in `gpt-5.1`, stands between digits.
+    let is_word = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+    };
+    while let Some((word, rest)) = name.split_once('.') {
+        if !is_word(word) || !rest.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            break;
+        }
+        name = rest;
+    }
+    name
 }
 
 /// Returns whether two names mean the same model: routers put a prefix before a name, and providers
@@ -18,6 +30,12 @@ pub(super) fn undated(name: &str) -> &str {
     let name = name.split([':', '@']).next().unwrap_or(name);
     let name = name.strip_suffix("-latest").unwrap_or(name);
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    // Bedrock has a revision after the date; elsewhere, as in `deepseek-v3`, it is a version.
+    let dated = name.rsplit_once("-v").filter(|(rest, revision)| {
+        let has_date = rest.rsplit('-').next().is_some_and(|it| it.len() == 8 && is_digits(it));
+        has_date && !revision.is_empty() && is_digits(revision)
+    });
+    let name = dated.map_or(name, |(rest, _)| rest);
     for length in ["-2025-08-07".len(), "-20250807".len()] {
         let Some((rest, suffix)) =
             name.len().checked_sub(length).and_then(|at| name.split_at_checked(at))
@@ -70,6 +88,12 @@ mod tests {
             ("claude-x", "claude-x-20250807"),
             ("gpt-5-chat-latest", "gpt-5-chat"),
             ("llama3", "llama3:8b"),
+            ("claude-haiku-4-5", "us.anthropic.claude-haiku-4-5-20251001-v1:0"),
+            ("claude-haiku-4-5", "claude-haiku-4-5@20251001"),
+            (
+                "mistral-large",
+                "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.mistral.mistral-large",
+            ),
         ] {
             assert!(is_same_model(one, other), "{one} {other}");
         }
@@ -79,6 +103,9 @@ mod tests {
             ("gpt-5.2-codex", "gpt-5.2"),
             ("gpt-5", ""),
             ("m-1234", "m"),
+            ("deepseek", "deepseek-v3"),
+            ("qwen2.5-coder", "coder"),
+            ("kimi-k2.5", "5"),
         ] {
             assert!(!is_same_model(one, other), "{one} {other}");
         }

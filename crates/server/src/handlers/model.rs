@@ -106,6 +106,7 @@ impl ModelMethods<Caller> for Server {
         let key = api_key.as_deref().map(str::trim).filter(|key| !key.is_empty());
         let found = models_at(&self.services.options, &address, key).await;
         let found = found.map_err(|fault| match fault {
+            AddressFault::Malformed(why) => Error::invalid_params(why),
             AddressFault::Address(why) | AddressFault::Key(why) => Error::failed(why),
         })?;
         Ok(ModelProviderFindResponse {

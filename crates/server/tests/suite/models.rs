@@ -559,7 +559,11 @@ async fn the_protocol_of_a_server_is_found_with_its_models() {
         assert!(head.starts_with(start) && head.contains("bearer k"), "{head}");
     }
     let fault = peer.refused("modelProvider/find", json!({ "address": "house" })).await;
+    assert_eq!(fault.code, -32602);
     assert!(fault.message.contains("begins with http"), "{fault:?}");
+    let mut other = env.start().connect().await;
+    let fault = other.refused("modelProvider/list", json!({})).await;
+    assert!(fault.message.contains("experimentalApi"), "{fault:?}");
 }
 
 #[tokio::test]
