@@ -247,6 +247,21 @@ impl Client {
         })
     }
 
+    /// As [`Client::respond`], with the text of a result.
+    ///
+    /// # Errors
+    /// [`CallError::Closed`].
+    pub fn respond_with(
+        &self,
+        id: &RequestId,
+        outcome: &Result<Box<RawValue>, ErrorObject>,
+    ) -> Result<(), CallError> {
+        self.send(match outcome {
+            Ok(result) => encode_response(id, result),
+            Err(error) => encode_error(Some(id), error),
+        })
+    }
+
     /// The outgoing queue, for closing it with a reason or waiting until it is written.
     #[must_use]
     pub fn outbox(&self) -> &Outbox {

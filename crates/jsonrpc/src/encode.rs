@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::{Answer, ErrorObject, Outgoing, RequestId};
 
@@ -66,6 +67,16 @@ pub fn encode_notification<T: Serialize + ?Sized>(
     params: &T,
 ) -> Result<Bytes, EncodeError> {
     object(|out| call(out, method, params)).map_err(|cause| error(method, cause))
+}
+
+/// Encodes a notification of another server, with its position (the member `eventCursor`).
+#[must_use]
+pub fn encode_forwarded(method: &str, params: &RawValue, cursor: Option<&str>) -> Bytes {
+    object(|out| {
+        call(out, method, params)?;
+        cursor.map_or(Ok(()), |cursor| member(out, "eventCursor", cursor))
+    })
+    .expect("texts and a JSON value")
 }
 
 /// Encodes a request. Parameters that serialize to `null`, such as `()`, are left out.

@@ -44,8 +44,8 @@ pub use close::CloseReason;
 pub use connection::Connection;
 pub use decode_error::{DecodeError, same_name};
 pub use encode::{
-    DeltaFrame, EncodeError, encode_answer, encode_error, encode_notification, encode_request,
-    encode_response, escape,
+    DeltaFrame, EncodeError, encode_answer, encode_error, encode_forwarded, encode_notification,
+    encode_request, encode_response, escape,
 };
 pub use error::{ErrorObject, code};
 pub use id::RequestId;

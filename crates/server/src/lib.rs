@@ -5,6 +5,7 @@
 
 mod client_processes;
 mod client_watches;
+mod elsewhere;
 mod feedback;
 mod file_searches;
 mod git_command;

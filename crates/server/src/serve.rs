@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
+use crate::elsewhere::Forwarded;
 use crate::in_flight::Accepted;
 use crate::server::Server;
 use services::error::Error;
@@ -41,23 +42,37 @@ pub(crate) enum AtEnd {
     Shutdown,
 }
 
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Client,
+    /// Another server of the same home, in the place of a client.
+    Server,
+}
+
 impl Server {
     /// Serves a connection until it ends; the server continues. `pending` is dropped when the client
     /// has initialized.
     pub async fn serve(&self, connection: Connection, pending: impl Any + Send) {
-        self.run(connection, Some(Box::new(pending)), AtEnd::Detach).await;
+        self.run(connection, Some(Box::new(pending)), Of::Client, AtEnd::Detach).await;
+    }
+
+    /// Serves a connection through which another server forwards the requests of a client.
+    pub(crate) async fn serve_other(&self, connection: Connection) {
+        self.run(connection, None, Of::Server, AtEnd::Detach).await;
     }
 
     /// Serves the only connection; when it ends, so does the server, with everything stored and
     /// the last notifications written.
     pub async fn serve_only(&self, connection: Connection) {
-        self.run(connection, None, AtEnd::Shutdown).await;
+        self.run(connection, None, Of::Client, AtEnd::Shutdown).await;
     }
 
     async fn run(
         &self,
         connection: Connection,
         pending: Option<Box<dyn Any + Send>>,
+        of: Of,
         at_end: AtEnd,
     ) {
         let Connection { incoming, outbox } = connection;
@@ -65,7 +80,13 @@ impl Server {
         let (mut requests, mut answers) = incoming.split();
         let id = self.services.connections.next_id();
         let dialect = self.services.options.dialect.clone();
-        let peer = Arc::new(Peer::new(id, outbox.clone(), dialect, pending));
+        let mut peer = match of {
+            Of::Client => Peer::new(id, outbox.clone(), dialect, pending),
+            // The names of a client's dialect stay between it and its server.
+            Of::Server => Peer::new(id, outbox.clone(), None, pending),
+        };
+        peer.is_server = of == Of::Server;
+        let peer = Arc::new(peer);
         self.services.connections.add(peer.clone());
         // Answers are taken while a request is handled, because the request may wait for one.
         let answers = async {
@@ -117,6 +138,7 @@ impl Server {
     /// Forgets a connection that ended.
     async fn detach(&self, connection: ConnectionId) {
         self.services.connections.remove(connection);
+        self.services.elsewhere.detach(connection);
         self.services.processes.end_all(connection);
         self.services.searches.end_all(connection);
         self.services.watches.end_all(connection);
@@ -239,14 +261,17 @@ impl Server {
         let _turn = self.turn_for_long_answer(load).await;
         let outcome = match admit(peer, &method, info, params.as_deref()) {
             Ok(()) if self.services.draining.is_set() && load == Load::StartsWork => {
-                Err(Error::shutting_down().into())
+                Some(Err(Error::shutting_down().into()))
             }
             Ok(()) => {
-                let handled = protocol::dispatch(self, caller.clone(), &method, params.as_deref());
-                handled.instrument(span.clone()).await
+                let request =
+                    Forwarded { id: Some(&id), method: &method, params: params.as_deref() };
+                self.carry_out(&caller, request).instrument(span.clone()).await
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Some(Err(error.into())),
         };
+        // Without one, another server has answered.
+        let Some(outcome) = outcome else { return caller.open_gates() };
         span.in_scope(|| tracing::debug!(accepted = outcome.is_ok(), "answered"));
         if let Err(error) = &outcome {
             self.services.telemetry.figures().count_refused(error.code);

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use file_watch::Watcher;
@@ -12,9 +12,11 @@ use hooks::EndReason;
 use jsonrpc::{CloseReason, Spool};
 use sandbox::Sandbox;
 use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
 use crate::client_processes::ClientProcesses;
 use crate::client_watches::ClientWatches;
+use crate::elsewhere::Elsewhere;
 use crate::file_searches::FileSearches;
 use crate::in_flight::InFlight;
 use crate::input_reader::InputReader;
@@ -101,6 +103,10 @@ pub(crate) struct Services {
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) realtime: Arc<RealtimeSessions>,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) direct_requests: Arc<DirectRequests>,
+    pub(crate) elsewhere: Elsewhere,
+    /// Serves other servers of this home.
+    door: OnceLock<AbortHandle>,
     /// The server is about to end: no new work starts.
     pub(crate) draining: Flag,
     /// Requests that have no response yet. Those that arrive while the server drains do not count.
@@ -155,6 +161,14 @@ impl Server {
             // A failure is reported by the first request that needs the store.
             let _ = opening.get().await;
         });
+        let (store, weak) = (services.store.clone(), Arc::downgrade(&services));
+        let door = tokio::spawn(async move {
+            if let Some(door) = store.door().await {
+                drop(store);
+                Self::serve_door(weak, door).await;
+            }
+        });
+        let _ = services.door.set(door.abort_handle());
         services.search_index.start();
         Ok(Self { services })
     }
@@ -193,6 +207,9 @@ impl Server {
 
     /// Interrupts running turns, kills running commands, stores everything. Idempotent.
     pub async fn shutdown(&self) {
+        if let Some(door) = self.services.door.get() {
+            door.abort();
+        }
         let threads = self.services.threads.clone();
         let mut loaded = threads.drain();
         self.services.processes.shut_down();
@@ -213,6 +230,8 @@ impl Server {
         };
         // A thread that waits for a dead file system must not delay the end without limit.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, all).await;
+        let others = self.services.connections.all().into_iter().filter(|peer| peer.is_server);
+        others.for_each(|peer| peer.outbox.close(CloseReason::Shutdown));
         self.services.accounts.settled().await;
         self.services.telemetry.close().await;
         // A server that does not end is killed with this process.
@@ -233,7 +252,8 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
     let telemetry = Arc::new(Telemetry::new(options.clone(), network.clone()));
     let direct_requests = Arc::new(DirectRequests::default());
     let requests = Arc::new(ClientRequests::new(direct_requests.clone()));
-    let accounts = Arc::new(Accounts::new(options.clone(), connections.clone(), direct_requests));
+    let for_accounts = direct_requests.clone();
+    let accounts = Arc::new(Accounts::new(options.clone(), connections.clone(), for_accounts));
     let models = models((client.clone(), accounts.clone()), &options, &files);
     let rules = Arc::new(CommandRules::new(&options));
     let with = (models.clone(), rules.clone(), accounts.clone());
@@ -309,6 +329,9 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         mcp,
         requests,
         connections,
+        direct_requests,
+        elsewhere: Elsewhere::default(),
+        door: OnceLock::new(),
         draining: Flag::default(),
         unanswered: InFlight::default(),
         long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jsonrpc::{ErrorObject, Method, encode_request};
+use protocol::MessageInfo;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -37,6 +38,11 @@ struct Waiting {
 }
 
 impl DirectRequest {
+    /// Its id on the wire.
+    pub fn id(&self) -> i64 {
+        self.id
+    }
+
     /// The next answer; `None` when every client has answered or left.
     pub async fn next(&mut self) -> Option<Answer> {
         self.answers.recv().await
@@ -66,14 +72,33 @@ impl DirectRequests {
         params: &M::Params,
         clients: &[Arc<Peer>],
     ) -> Option<DirectRequest> {
+        self.send_as(M::NAME, params, clients)
+    }
+
+    /// Sends a request of another server to a client; `None` if it has no JSON form.
+    pub fn forward(
+        self: &Arc<Self>,
+        info: &'static MessageInfo,
+        params: &RawValue,
+        client: &Arc<Peer>,
+    ) -> Option<DirectRequest> {
+        self.send_as(info.name, params, std::slice::from_ref(client))
+    }
+
+    fn send_as<P: Serialize + ?Sized>(
+        self: &Arc<Self>,
+        method: &'static str,
+        params: &P,
+        clients: &[Arc<Peer>],
+    ) -> Option<DirectRequest> {
         let id = self.next_id();
-        let message = encode_request(&id.into(), M::NAME, params).ok()?;
+        let message = encode_request(&id.into(), method, params).ok()?;
         let connections: Vec<ConnectionId> = clients.iter().map(|peer| peer.id).collect();
         if connections.is_empty() {
             return None;
         }
         let (sender, answers) = mpsc::unbounded_channel();
-        let waiting = Waiting { method: M::NAME, clients: connections, answers: sender };
+        let waiting = Waiting { method, clients: connections, answers: sender };
         self.lock().insert(id, waiting);
         clients.iter().for_each(|peer| peer.send(message.clone()));
         Some(DirectRequest { id, answers, waiting: self.clone() })

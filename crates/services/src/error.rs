@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use session::{NotSteerable, Refusal, RefusalCause};
 use store::StoreError;
 
+use crate::door::OpenElsewhere;
+
 /// Why a request, or a part of one, failed.
 #[derive(Clone)]
 pub struct Error {
@@ -279,8 +281,11 @@ impl From<StoreError> for Error {
             StoreError::ThreadNotFound { thread } => return Self::unknown_thread(thread),
             StoreError::BadCursor { .. } => ErrorKind::InvalidParams,
             StoreError::TurnNotFound { .. } => ErrorKind::NotFound,
-            StoreError::LeasedBy { .. }
-            | StoreError::LeaseLost { .. }
+            StoreError::LeasedBy { thread, holder, owner } => {
+                let place = OpenElsewhere::new(thread, holder, owner);
+                return Self::worded_by(ErrorKind::WrongState, error).with_details(place.data());
+            }
+            StoreError::LeaseLost { .. }
             | StoreError::TurnInFlight { .. }
             | StoreError::TooFewTurns { .. } => ErrorKind::WrongState,
             _ => ErrorKind::Failed,

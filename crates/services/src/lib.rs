@@ -23,6 +23,7 @@ pub mod configurations;
 pub mod connections;
 pub mod convert;
 pub mod direct_requests;
+pub mod door;
 pub mod egress_policy;
 pub mod error;
 pub mod first_turn;

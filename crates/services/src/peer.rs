@@ -13,7 +13,7 @@ use jsonrpc::{
     Answer, ErrorObject, Notification, Outbox, Outgoing, RequestId, encode_answer, encode_error,
     encode_notification,
 };
-use protocol::connection::InitializeCapabilities;
+use protocol::connection::{ClientInfo, InitializeCapabilities, InitializeParams};
 use protocol::{MessageInfo, Stability, Translator};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -27,6 +27,8 @@ pub type ConnectionId = u64;
 pub struct Peer {
     pub id: ConnectionId,
     pub outbox: Outbox,
+    /// It came through the [door](crate::door): another server forwards the requests of a client of its own.
+    pub is_server: bool,
     dialect: Option<Arc<Translator>>,
     /// The transport's state of a pending connection: dropped by the handshake.
     pending: Mutex<Option<Box<dyn Any + Send>>>,
@@ -41,6 +43,8 @@ const MAX_WARNED: usize = 4096;
 /// The result of `initialize`.
 struct Negotiated {
     user_agent: String,
+    /// What the client asked for.
+    asked: InitializeParams,
     experimental: bool,
     event_cursor: bool,
     token_cost: bool,
@@ -55,18 +59,25 @@ impl Peer {
         pending: Option<Box<dyn Any + Send>>,
     ) -> Self {
         let (negotiated, warned) = (OnceLock::new(), Mutex::default());
-        Self { id, outbox, dialect, pending: Mutex::new(pending), negotiated, warned }
+        let pending = Mutex::new(pending);
+        Self { id, outbox, is_server: false, dialect, pending, negotiated, warned }
     }
 
     /// Completes the handshake; `false` when it was complete already.
-    pub fn negotiate(&self, user_agent: String, asked: InitializeCapabilities) -> bool {
-        let opted_out = asked.opt_out_notification_methods.unwrap_or_default();
+    pub fn negotiate(
+        &self,
+        user_agent: String,
+        client_info: ClientInfo,
+        asked: InitializeCapabilities,
+    ) -> bool {
+        let opted_out = asked.opt_out_notification_methods.clone().unwrap_or_default();
         let session = Negotiated {
             user_agent,
             experimental: asked.experimental_api,
             event_cursor: asked.event_cursor,
             token_cost: asked.token_cost,
             opted_out: opted_out.into_iter().collect(),
+            asked: InitializeParams { client_info, capabilities: Some(asked) },
         };
         let is_first = self.negotiated.set(session).is_ok();
         drop(self.pending.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -81,6 +92,11 @@ impl Peer {
     /// Returns the user agent that model providers get for this client.
     pub fn user_agent(&self) -> Option<&str> {
         self.negotiated.get().map(|session| session.user_agent.as_str())
+    }
+
+    /// The parameters of the handshake, for one with another server in this client's place.
+    pub fn handshake(&self) -> Option<&InitializeParams> {
+        self.negotiated.get().map(|session| &session.asked)
     }
 
     /// Returns whether the client may use experimental features.

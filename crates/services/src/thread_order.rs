@@ -53,7 +53,8 @@ impl Place {
 }
 
 /// The thread that a request is about.
-fn thread_of(params: Option<&RawValue>) -> Option<String> {
+#[must_use]
+pub fn thread_of(params: Option<&RawValue>) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct AboutThread {

@@ -1,6 +1,7 @@
 //! The store of threads as the server uses it: opened on first use, with the turns of dead servers
 //! closed before a client can see them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use protocol::connection::WarningNotification;
@@ -9,11 +10,12 @@ use store::{
     OpenedThread, QueuedEntry, SqliteConfig, Store, StoreError, StoredThread, ThreadRecord,
     TurnRow, Write,
 };
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::{Notify, OnceCell, watch};
 
 use crate::allowed::{Allowed, ThreadAbove};
 use crate::config_source::ConfigSource;
 use crate::connections::Connections;
+use crate::door::Door;
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
 use crate::recovery::{self, OrphanOutcome};
@@ -28,6 +30,8 @@ pub struct ThreadStore {
     connections: Arc<Connections>,
     /// A turn of any thread has ended.
     turn_ended: Arc<Notify>,
+    /// Open before the first thread is leased, until someone takes it.
+    door: watch::Sender<Option<Door>>,
 }
 
 impl ThreadStore {
@@ -36,7 +40,30 @@ impl ThreadStore {
         config: Arc<ConfigSource>,
         connections: Arc<Connections>,
     ) -> Self {
-        Self { store: OnceCell::new(), options, config, connections, turn_ended: Arc::default() }
+        let (store, turn_ended) = (OnceCell::new(), Arc::default());
+        let door = watch::Sender::new(None);
+        Self { store, options, config, connections, turn_ended, door }
+    }
+
+    /// Waits until the store is open, and returns the door at which other servers ask for its threads. One caller gets
+    /// it.
+    pub async fn door(&self) -> Option<Door> {
+        let mut opened = self.door.subscribe();
+        // The sender lives as long as this.
+        opened.wait_for(Option::is_some).await.ok()?;
+        drop(opened);
+        let mut taken = None;
+        self.door.send_modify(|door| taken = door.take());
+        taken
+    }
+
+    /// The folder of the store.
+    pub fn folder(&self) -> PathBuf {
+        // A broken configuration is reported by the request that needs it.
+        match self.config.own() {
+            Ok(loaded) => loaded.resolved.config.sqlite_home,
+            Err(_) => self.options.home.clone(),
+        }
     }
 
     /// Notified after the stored end of a turn.
@@ -62,18 +89,22 @@ impl ThreadStore {
     }
 
     async fn open(&self) -> Result<Store, StoreError> {
-        // A broken configuration is reported by the request that needs it.
-        let dir = match self.config.own() {
-            Ok(loaded) => loaded.resolved.config.sqlite_home,
-            Err(_) => self.options.home.clone(),
-        };
+        let dir = self.folder();
         let now = self.options.clock.now_ms();
+        let owner = self.options.ids.next();
         let config = SqliteConfig {
             salvage: true,
             lost_turn_error: Some(salvage_report::lost_record()),
-            ..SqliteConfig::new(dir, now, self.options.ids.next())
+            ..SqliteConfig::new(dir.clone(), now, owner.clone())
         };
         let store = Store::open(config).await?;
+        match Door::open(&dir, &owner) {
+            Ok(door) => drop(self.door.send_replace(Some(door))),
+            Err(error) => tracing::warn!(
+                target: "server::store",
+                "other servers of this home cannot use the threads that this one has open: {error}"
+            ),
+        }
         for (thread_id, message) in salvage_report::messages(store.notices()) {
             tracing::warn!(target: "server::store", "{message}");
             let params = WarningNotification { thread_id, message };

@@ -121,6 +121,8 @@ pub enum StoreError {
         thread: String,
         /// The process that holds it.
         holder: String,
+        /// The owner that it opened the store as.
+        owner: String,
     },
     /// The store does not hold the thread's lease, which writing requires: it never took it, or
     /// another store has taken it, or the turn, since.

@@ -270,7 +270,7 @@ fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             copy_folder(&entry.path(), &target)?;
-        } else {
+        } else if entry.file_type()?.is_file() {
             std::fs::copy(entry.path(), target)?;
         }
     }

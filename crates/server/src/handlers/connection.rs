@@ -37,7 +37,7 @@ impl ConnectionMethods<Caller> for Server {
             platform_family: std::env::consts::FAMILY.to_owned(),
             platform_os: std::env::consts::OS.to_owned(),
         };
-        if !caller.peer.negotiate(own, capabilities) {
+        if !caller.peer.negotiate(own, client_info, capabilities) {
             return Err(Error::wrong_state("Already initialized"));
         }
         Ok(response)

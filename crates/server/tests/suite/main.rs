@@ -27,6 +27,7 @@ mod costs;
 mod crashes;
 mod dynamic_tools;
 mod elicitations;
+mod elsewhere;
 mod error_kinds;
 mod external_agents;
 mod failed_calls;

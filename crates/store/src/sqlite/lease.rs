@@ -34,8 +34,12 @@ pub(crate) fn take(
     if let Some(holder) = lease.as_deref().filter(|_| !held_before)
         && !owner::is_dead(owners, holder)?
     {
-        let (thread, holder) = (thread.to_owned(), owner::described(owners, holder));
-        return Err(StoreError::LeasedBy { thread, holder }.into());
+        return Err(StoreError::LeasedBy {
+            thread: thread.to_owned(),
+            holder: owner::described(owners, holder),
+            owner: holder.to_owned(),
+        }
+        .into());
     }
     if !held_before {
         conn.prepare_cached("UPDATE thread SET lease = ?2 WHERE pk = ?1")?
