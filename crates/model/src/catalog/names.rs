@@ -2,7 +2,9 @@
 
 /// The part of a name that identifies the model: `org/gpt-5-mini` is `gpt-5-mini` behind a router.
 pub(super) fn base(id: &str) -> &str {
-    id.rsplit('/').next().unwrap_or(id)
+    let name = id.rsplit('/').next().unwrap_or(id);
+    // Bedrock: `us.anthropic.claude-opus-4-6-v1:0`.
+    name.split_once("anthropic.").map_or(name, |(_, name)| name)
 }
 
 /// Returns whether two names mean the same model: routers put a prefix before a name, and providers
@@ -17,7 +19,22 @@ pub fn is_same_model(one: &str, other: &str) -> bool {
 pub(super) fn undated(name: &str) -> &str {
     let name = name.split([':', '@']).next().unwrap_or(name);
     let name = name.strip_suffix("-latest").unwrap_or(name);
+    // Versions of the same model, which its makers' other names leave out.
+    let versions: &[&str] = match () {
+        () if name.starts_with("claude") => &["-v1", "-v2"],
+        () if name.starts_with("gemini") => &["-001", "-002"],
+        () => &[],
+    };
+    let name = versions.iter().find_map(|it| name.strip_suffix(it)).unwrap_or(name);
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    // The month of a preview: `gemini-2.5-flash-preview-09-2025`.
+    if let Some((rest, [b'-', b'0' | b'1', _, b'-', b'2', b'0', _, _])) =
+        name.as_bytes().split_last_chunk::<8>()
+        && is_digits(&name[rest.len() + 1..].replace('-', ""))
+        && !rest.is_empty()
+    {
+        return &name[..rest.len()];
+    }
     for length in ["-2025-08-07".len(), "-20250807".len()] {
         let Some((rest, suffix)) =
             name.len().checked_sub(length).and_then(|at| name.split_at_checked(at))
@@ -70,6 +87,11 @@ mod tests {
             ("claude-x", "claude-x-20250807"),
             ("gpt-5-chat-latest", "gpt-5-chat"),
             ("llama3", "llama3:8b"),
+            ("us.anthropic.claude-opus-4-6-v1:0", "claude-opus-4-6"),
+            ("us.anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5"),
+            ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5-20250929"),
+            ("gemini-2.0-flash", "gemini-2.0-flash-001"),
+            ("gemini-2.5-flash-preview", "gemini-2.5-flash-preview-09-2025"),
         ] {
             assert!(is_same_model(one, other), "{one} {other}");
         }
@@ -79,6 +101,9 @@ mod tests {
             ("gpt-5.2-codex", "gpt-5.2"),
             ("gpt-5", ""),
             ("m-1234", "m"),
+            ("claude-opus-4-6", "claude-sonnet-4-6"),
+            ("gemini-2.5-pro", "gemini-2.5-flash"),
+            ("deepseek-v4-pro", "deepseek-v4-flash"),
         ] {
             assert!(!is_same_model(one, other), "{one} {other}");
         }

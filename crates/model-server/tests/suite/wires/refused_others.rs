@@ -294,5 +294,22 @@ async fn responses_requests() {
         refused(&server.responses(members.clone()).await, part, &members);
     }
     server.responses(json!({"input": [call, output]})).await.ok();
-    server.responses(json!({"input": [output], "previous_response_id": "resp_1"})).await.ok();
+    for (members, part) in [
+        (json!({"input": [output], "previous_response_id": "resp_1"}), "'resp_1' not found"),
+        (json!({"temperature": 9}), "between 0 and 2"),
+        (json!({"top_p": -1}), "between 0 and 1"),
+        (json!({"temperature": "hot"}), "temperature"),
+        (json!({"max_output_tokens": 1}), ">= 16"),
+        (json!({"max_output_tokens": -1}), ">= 16"),
+        (json!({"input": [thought("wire:1:chat:p:m:e30")]}), "could not be verified"),
+        (json!({"input": [thought("false:e")]}), "could not be verified"),
+    ] {
+        refused(&server.responses(members.clone()).await, part, &members);
+    }
+    for members in [
+        json!({"temperature": 2, "top_p": 0.5, "max_output_tokens": 16}),
+        json!({"input": [thought("e"), {"role": "user", "content": "x"}]}),
+    ] {
+        server.responses(members).await.ok();
+    }
 }
