@@ -125,7 +125,7 @@ pub struct HttpProvider {
     pub tool_types: Vec<ToolType>,
     /// True if it takes one system message, at the beginning.
     pub one_system_message: bool,
-    /// Whether it takes JSON Schemas of answers; `None`: by its wire and the model.
+    /// True if it takes JSON Schemas of answers; `None`: by its wire and the model.
     pub structured_output: Option<bool>,
     pub wire_api: WireApi,
     pub platform: ProviderPlatform,

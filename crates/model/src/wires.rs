@@ -32,7 +32,7 @@ const QUIET: [&str; 7] = [
     "tools[].strict",
 ];
 
-/// What is written in another way, and changes nothing for the user.
+/// Warnings about other ways to write the same, which change nothing for the user.
 const QUIET_REASONS: [&str; 5] = [
     "a call without its output gets a note in its place",
     "a signature without its call is sent with an empty text",
@@ -342,7 +342,7 @@ pub fn host_of(base_url: &str) -> String {
 }
 
 /// The header that tells a scripted model on this machine the threads apart. Other wires than Responses have no member
-/// for it, and servers elsewhere are not told.
+/// for it, and servers elsewhere do not get it.
 fn conversation(provider: &Provider, key: Option<&str>) -> Option<(&'static str, String)> {
     let is_other_wire = provider.wire != Wire::Responses;
     let key = key.filter(|_| is_other_wire && is_loopback(&host_of(&provider.base_url)))?;

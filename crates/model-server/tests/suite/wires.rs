@@ -320,7 +320,6 @@ async fn threads_run_a_script_independently_on_every_wire() {
 #[tokio::test]
 async fn a_step_that_a_wire_cannot_carry_is_refused() {
     for (step, refused) in [
-        (json!({"fault": "repeated_index"}), [false, false, true]),
         (json!({"fault": "false_signature"}), [false, true, false]),
         (json!({"image_generation": "aGk="}), [true, true, false]),
         (json!({"web_search": "rust"}), [false, true, false]),

@@ -280,6 +280,8 @@ async fn responses_requests() {
     let server = server().await;
     let call = json!({"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"});
     let output = json!({"type": "function_call_output", "call_id": "a", "output": "plum"});
+    let thought =
+        |content: &str| json!({"type": "reasoning", "summary": [], "encrypted_content": content});
     for (members, part) in [
         (json!({"model": null}), "Missing required parameter: 'model'."),
         (json!({"input": null}), "Missing required parameter: 'input'."),
