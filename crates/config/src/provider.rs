@@ -125,6 +125,8 @@ pub struct HttpProvider {
     pub tool_types: Vec<ToolType>,
     /// True if it takes one system message, at the beginning.
     pub one_system_message: bool,
+    /// True if it takes JSON Schemas of answers; `None`: by its wire and the model.
+    pub structured_output: Option<bool>,
     pub wire_api: WireApi,
     pub platform: ProviderPlatform,
     /// Credentials in place of `credential`.
@@ -314,6 +316,7 @@ fn default_provider(keys: &Keys, environment: &Environment<'_>) -> HttpProvider 
         supports_websockets: false,
         tool_types: ALL_TOOL_TYPES.to_vec(),
         one_system_message: false,
+        structured_output: None,
         wire_api: WireApi::Responses,
         platform: ProviderPlatform::Direct,
         cloud: None,
@@ -342,6 +345,7 @@ fn local_provider(local: &LocalServer, environment: &Environment<'_>) -> HttpPro
         supports_websockets: false,
         tool_types: Vec::new(),
         one_system_message: false,
+        structured_output: None,
         wire_api: WireApi::Responses,
         platform: ProviderPlatform::Direct,
         cloud: None,
@@ -383,6 +387,15 @@ fn http_provider(
         let key = join(&["model_providers", id, "base_url"]);
         return Err(Error::refused(origin, key, message));
     };
+    let has_other_wire = !matches!(keys.wire_api, WireApi::Responses | WireApi::Auto);
+    if keys.supports_websockets && has_other_wire {
+        let message = format!(
+            "`wire_api = \"{}\"` has no WebSocket; remove one of the two keys",
+            keys.wire_api.as_str()
+        );
+        let key = join(&["model_providers", id, "supports_websockets"]);
+        return Err(Error::refused(origin, key, message));
+    }
     let (platform, cloud) = cloud((id, origin), keys, Clouds::BUILT, environment)?;
     let uses_default_auth = keys.requires_default_auth;
     let env_key =
@@ -420,6 +433,7 @@ fn http_provider(
             None => Vec::new(),
         },
         one_system_message: keys.one_system_message,
+        structured_output: keys.structured_output,
         wire_api: keys.wire_api,
         platform,
         cloud,

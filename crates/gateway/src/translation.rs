@@ -103,6 +103,9 @@ impl Source<'_> {
         let mut target = Target::of_server(to, self.upstream, host, upstream_model);
         let known = target.max_output.unwrap_or(u64::MAX);
         target.max_output = Some(known.min(self.max_output));
+        if let Some(takes_schemas) = backend.structured_output {
+            (target.messages.has_format, target.chat.has_format) = (takes_schemas, takes_schemas);
+        }
         leave_search_out(&mut request, to, &target, &mut warnings);
         let encoded = wire::write_request(to, &request, &target).map_err(refused)?;
         warnings.extend(encoded.warnings);

@@ -96,6 +96,28 @@ pub enum Step {
     Cut(Cut),
     /// Sends nothing more and keeps the connection open.
     Idle,
+    /// The whole response has a fault, whatever its place among the steps.
+    Fault(Fault),
+}
+
+/// A fault of a response over HTTP, as broken servers have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// Each block, item or call of a stream has the index 0.
+    RepeatedIndex,
+    /// Calls have no ids.
+    MissingId,
+    /// The end is missing: the last event, or the reason to finish.
+    MissingEnd,
+    /// Another model answers.
+    OtherModel,
+    /// The usage at the beginning of a stream is larger than that at its end.
+    ShrinkingUsage,
+    /// Signatures and encrypted reasoning were changed.
+    FalseSignature,
+    /// Arguments of calls end in their middle.
+    CutArguments,
 }
 
 /// A message; as a plain string, its text.

@@ -4,6 +4,7 @@
 mod adapter;
 mod asked;
 mod cache;
+mod faults;
 mod models;
 mod refusal;
 mod route;
@@ -11,6 +12,7 @@ mod thoughts;
 mod translation;
 
 pub(crate) use asked::{Asked, Memory, in_responses_form};
+pub(crate) use faults::{FALSE_CONTENT, Faults};
 pub(crate) use models::listing;
 pub(crate) use refusal::{InWire, of_failure, of_refusal};
 pub(crate) use route::{Route, Streams, conversation_of, route, segments};

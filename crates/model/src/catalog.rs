@@ -45,6 +45,8 @@ pub struct ModelInfo {
     pub context_window: u64,
     /// Most tokens of one response, reasoning included; see [`Self::max_input`].
     pub max_output: u64,
+    /// `max_output` where the user stated it: it is asked for on every wire. Others are, where a wire requires a limit.
+    pub output_limit: Option<u64>,
     pub supports_reasoning: bool,
     pub supported_efforts: Arc<[Effort]>,
     /// Empty for models without reasoning.

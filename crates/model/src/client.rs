@@ -15,12 +15,12 @@ use bytes::Bytes;
 use http_client::Network;
 use hyper::Method;
 use tokio::{sync::mpsc, task::AbortHandle, time};
-use wire::CacheHints;
 
 use crate::clients::Clients;
 use crate::local;
 use crate::open::{Refused, open};
 use crate::pacing::{Arrival, Pacer, Permit};
+use crate::prompt::Hints;
 use crate::read::{DRAIN_TIMEOUT, drain, pump};
 use crate::websocket::{self, Outcome, Sockets};
 use crate::wire_listing;
@@ -128,7 +128,7 @@ impl Client {
     ) -> ResponseStream {
         let (sender, batches) = mpsc::channel(MAX_BATCHES);
         let (inner, provider) = (Arc::clone(&self.inner), Arc::clone(provider));
-        let (model, body) = (Arc::clone(&prompt.model), (prompt.encode(), prompt.cache));
+        let (model, body) = (Arc::clone(&prompt.model), (prompt.encode(), prompt.hints()));
         let arrival = arrival.clone();
         let task = tokio::spawn(async move {
             match provider.transport {
@@ -204,7 +204,7 @@ async fn respond(
     inner: &Inner,
     provider: &Arc<Provider>,
     (model, arrival): (&str, &Arrival),
-    (body, cache): (Bytes, CacheHints),
+    (body, hints): (Bytes, Hints),
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     let queue = inner.pacer.queue(provider, model);
@@ -218,7 +218,7 @@ async fn respond(
         }
         return;
     }
-    match open(&inner.clients, &inner.compression, provider, (&body, cache)).await {
+    match open(&inner.clients, &inner.compression, provider, (&body, hints)).await {
         Ok((provider, endpoint, opened)) => {
             permit.report(opened.limits.rates.as_ref());
             let limits = opened.limits.clone().into_events();

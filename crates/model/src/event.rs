@@ -234,3 +234,21 @@ pub struct Usage {
     pub reasoning_output: u64,
     pub total: u64,
 }
+
+impl Usage {
+    /// Returns whether a response can have these counts.
+    pub(crate) fn is_believed(&self) -> bool {
+        let Self { input, cached_input, cache_write, cache_write_1h, output, .. } = *self;
+        [
+            input,
+            cached_input,
+            cache_write,
+            cache_write_1h,
+            output,
+            self.reasoning_output,
+            self.total,
+        ]
+        .iter()
+        .all(|count| *count <= wire::MAX_COUNTED_TOKENS)
+    }
+}

@@ -19,6 +19,11 @@ mod reason;
 /// A failed response.
 pub type Failure = http_client::Failure<Usage>;
 
+const BAD_REQUEST: FailureKind = FailureKind::BadRequest;
+const SERVER_ERROR: FailureKind = FailureKind::InternalServerError;
+const CONNECTION: FailureKind = FailureKind::HttpConnectionFailed;
+const TOO_MANY: FailureKind = FailureKind::ResponseTooManyFailedAttempts;
+
 /// Most characters of an external text that a message quotes.
 const EXCERPT_CHARS: usize = 400;
 
@@ -49,10 +54,17 @@ pub fn failure_from_status(
     error.code.take_if(|code| *code == status.as_str());
     let coded = error.classify().map(|(kind, _)| kind);
     let kind = match (coded, status.as_u16()) {
+        // Some have a general code next to it.
+        (None, 401) | (Some(BAD_REQUEST | SERVER_ERROR | CONNECTION), 401) => {
+            FailureKind::Unauthorized
+        }
+        // Also for more than a limit's tokens in one request: waiting does not help, and a shorter history may.
+        (None | Some(BAD_REQUEST | TOO_MANY | SERVER_ERROR | CONNECTION), 413) => {
+            FailureKind::ContextWindowExceeded
+        }
         // A rate-limit code is equivalent to status 429.
         (Some(kind), _) if kind != FailureKind::ResponseTooManyFailedAttempts => kind,
         (_, 400) => FailureKind::BadRequest,
-        (_, 401) => FailureKind::Unauthorized,
         (_, 429) => FailureKind::ResponseTooManyFailedAttempts,
         _ => FailureKind::HttpConnectionFailed,
     };
@@ -66,6 +78,11 @@ pub fn failure_from_status(
     let text = if text.is_empty() { "(empty body)" } else { &text };
     let mut message = format!("{target} answered {}: {text}", named(status));
     message.push_str(&advice(provider, kind));
+    if status == StatusCode::PAYLOAD_TOO_LARGE && kind == FailureKind::ContextWindowExceeded {
+        message.push_str(
+            "; the request is too large for it: compact the thread (`/compact`), or choose another model",
+        );
+    }
     let header = |name: &str| headers.get(name)?.to_str().ok();
     if status.is_redirection() {
         message.push_str(&redirect(provider, header("location")));
@@ -373,7 +390,17 @@ mod tests {
         check(400, "", BadRequest);
         check(400, r#"{"error":{"code":"context_length_exceeded"}}"#, ContextWindowExceeded);
         check(401, r#"{"error":{"message":"no","type":"x"}}"#, Unauthorized);
+        check(401, r#"{"error":{"message":"no","code":"invalid_request_error"}}"#, Unauthorized);
+        check(401, r#"{"error":{"message":"no","code":"server_error"}}"#, Unauthorized);
+        let key = r#"{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"API key not valid.",
+            "details":[{"reason":"API_KEY_INVALID"}]}}"#;
+        check(400, key, Unauthorized);
         check(403, "<html>", HttpConnectionFailed);
+        check(413, "<html>", ContextWindowExceeded);
+        let tokens =
+            r#"{"error":{"code":"rate_limit_exceeded","message":"Request too large: Limit 6000"}}"#;
+        check(413, tokens, ContextWindowExceeded);
+        check(413, r#"{"error":{"code":"insufficient_quota"}}"#, UsageLimitExceeded);
         check(404, r#"{"error":"text"}"#, HttpConnectionFailed);
         check(429, r#"{"error":{"code":429,"type":"insufficient_quota"}}"#, UsageLimitExceeded);
         check(429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, ResponseTooManyFailedAttempts);

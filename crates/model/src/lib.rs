@@ -48,7 +48,7 @@ pub use local_server::LocalServer;
 pub use pacing::Arrival;
 pub use plan_usage::{Credits, PlanUsage, PlanWindow};
 pub use price::{Price, Prices, TierPrices, dollars};
-pub use prompt::{Prompt, Reasoning};
+pub use prompt::{OutputLimits, Prompt, Reasoning};
 pub use provider::{
     Authorization, AuthorizationFuture, Credentials, KeySource, Provider, Transport,
 };

@@ -9,7 +9,6 @@ use http_client::{DecodedBody, HttpClient, error_chain, permanent_problem, retry
 use hyper::http::response::Parts;
 use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
 use tokio::time;
-use wire::CacheHints;
 
 use crate::clients::Clients;
 use crate::cloud;
@@ -17,6 +16,7 @@ use crate::compression::{self, Compression, Encoded};
 use crate::decode::{self, MODEL_HEADERS};
 use crate::failure::{self, failure_from_status, request_id};
 use crate::printable::printable;
+use crate::prompt::Hints;
 use crate::reported_limits::ReportedLimits;
 use crate::wires::{self, Outgoing, Translation};
 use crate::{Endpoint, Failure, FailureKind, KeySource, Provider, Retry};
@@ -76,9 +76,9 @@ pub(crate) async fn open(
     clients: &Clients,
     compression: &Compression,
     provider: &Arc<Provider>,
-    (body, cache): (&Bytes, CacheHints),
+    (body, hints): (&Bytes, Hints),
 ) -> Result<(Arc<Provider>, Endpoint, Opened), Refused> {
-    let body = &Outgoing::new(provider, body, cache)?;
+    let body = &Outgoing::new(provider, body, hints)?;
     let authorized = clients.authorized(provider).await?;
     let refused = match open_authorized(clients, compression, &authorized, body).await {
         Ok((endpoint, opened)) => return Ok((authorized, endpoint, opened)),

@@ -33,6 +33,10 @@ pub struct Prompt {
     pub include_encrypted_reasoning: bool,
     /// The parts that later requests repeat, for the marks that some wires have for the prompt cache.
     pub cache: CacheHints,
+    /// The longest output that is asked for, on wires other than Responses.
+    pub output: OutputLimits,
+    /// On Chat Completions, each message of the model has a member for its reasoning: the server demands it.
+    pub reasoning_member: bool,
     /// Members that the provider does not know: `tool_choice`, `parallel_tool_calls`, `store`, `include`,
     /// `prompt_cache_key` and `text.format.strict` can be left out.
     pub left_out: Vec<String>,
@@ -40,6 +44,23 @@ pub struct Prompt {
 
 /// The JSON text of a schema as it is sent, and whether with `strict: true`.
 type StrictSchema<'a> = (Cow<'a, str>, bool);
+
+/// Tokens of output that a request asks for at most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// The longest output of the model, for wires that require a limit.
+    pub longest: Option<u64>,
+    /// The limit that the user stated for the model, for all other wires too.
+    pub stated: Option<u64>,
+}
+
+/// The parts of a prompt that the body of the Responses API has no members for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Hints {
+    pub(crate) cache: CacheHints,
+    pub(crate) output: OutputLimits,
+    pub(crate) reasoning_member: bool,
+}
 
 /// Reasoning options; the provider's defaults apply to absent members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,6 +72,10 @@ pub struct Reasoning {
 }
 
 impl Prompt {
+    pub(crate) fn hints(&self) -> Hints {
+        Hints { cache: self.cache, output: self.output, reasoning_member: self.reasoning_member }
+    }
+
     /// The JSON body. Members are always in the same order, the least changing ones first, so that
     /// the provider's prompt cache matches. Allocates once, with the body's size.
     #[must_use]
@@ -218,6 +243,8 @@ mod tests {
             include_encrypted_reasoning: true,
             left_out: Vec::new(),
             cache: CacheHints::default(),
+            output: OutputLimits::default(),
+            reasoning_member: false,
         };
         let format = json!({"type": "json_schema", "name": "output", "strict": false,
             "schema": {"type": "object"}});

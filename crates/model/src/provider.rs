@@ -43,6 +43,8 @@ pub struct Provider {
     pub local: Option<LocalServer>,
     /// Marks for the prompt cache, in place of those that the server and the model are known to take.
     pub cache_marks: Option<CacheMarks>,
+    /// True if it takes JSON Schemas of answers; `None`: by its wire and the model.
+    pub structured_output: Option<bool>,
     /// The header `traceparent` of requests over HTTP (W3C Trace Context), unless `http_headers` has one.
     pub traceparent: Option<String>,
 }
@@ -183,6 +185,7 @@ impl Provider {
             supports_websockets: false,
             local: None,
             cache_marks: None,
+            structured_output: None,
             traceparent: None,
         }
     }

@@ -1,6 +1,7 @@
 //! Servers with another wire than Responses: a request is translated on its way out and the answer on its way in, so
 //! that the rest of the program knows Responses alone.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,10 +10,11 @@ use http_client::retry;
 use http_client::sse::Reader;
 use hyper::http::response::Parts;
 use hyper::{HeaderMap, Method, Uri, header};
-use wire::{CacheHints, EncodeContext, ResponseContext, Target, Wire};
+use wire::{ChatReasoning, EncodeContext, ResponseContext, Target, Wire};
 
 use crate::catalog::maker_of_host;
 use crate::cloud;
+use crate::prompt::Hints;
 use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 
 /// The beginning of reasoning that another wire's envelope holds, as the history has it.
@@ -30,6 +32,30 @@ const QUIET: [&str; 7] = [
     "tools[].strict",
 ];
 
+/// Warnings about other ways to write the same, which change nothing for the user.
+const QUIET_REASONS: [&str; 5] = [
+    "a call without its output gets a note in its place",
+    "a signature without its call is sent with an empty text",
+    "an output without its call is sent as text",
+    "the API takes no beginning of an answer; a note follows it",
+    // The end of the response says that it was cut.
+    "a call whose arguments were cut is left out",
+];
+
+/// A warning for the user, who knows parameters, and not the places of items.
+fn words(warning: &wire::Warning) -> Option<String> {
+    let member = &*warning.member;
+    if QUIET.contains(&member) || QUIET_REASONS.contains(&warning.reason) {
+        return None;
+    }
+    let is_place = member.contains("[]") || matches!(member, "status" | "stop_reason" | "usage");
+    Some(if is_place {
+        warning.reason.to_owned()
+    } else {
+        format!("`{member}`: {}", warning.reason)
+    })
+}
+
 /// A request in the provider's wire.
 pub(crate) struct Outgoing {
     pub(crate) body: Bytes,
@@ -46,11 +72,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// It has what the provider's wire cannot carry.
-    pub(crate) fn new(
-        provider: &Provider,
-        body: &Bytes,
-        cache: CacheHints,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn new(provider: &Provider, body: &Bytes, hints: Hints) -> Result<Self, Failure> {
         // Reasoning of another wire, which a Responses server refuses, is left out below.
         let has_foreign = memchr::memmem::find(body, FOREIGN_REASONING).is_some();
         if provider.wire == Wire::Responses && !has_foreign {
@@ -59,23 +81,40 @@ impl Outgoing {
             return Ok(Self { body: body.clone(), path, headers, left_out, answer: None });
         }
         let cannot = |error: wire::Error| {
-            let message = format!(
+            let mut message = format!(
                 "this request cannot be sent to model provider `{}`, which speaks `{}`: {}",
                 provider.id, provider.wire, error.message
             );
-            Failure { retry: Retry::Never, ..Failure::new(FailureKind::BadRequest, message) }
+            if error.member != "text.format" {
+                return Failure {
+                    retry: Retry::Never,
+                    ..Failure::new(FailureKind::BadRequest, message)
+                };
+            }
+            // No provider refused anything: there is one thing to do.
+            message.push_str(&format!(
+                " If it does take JSON Schemas of answers, set `model_providers.{}.structured_output = true`.",
+                provider.id
+            ));
+            Failure { retry: Retry::Never, ..Failure::new(FailureKind::Other, message) }
         };
-        let (request, mut warnings) =
+        let (mut request, mut warnings) =
             wire::read_request(Wire::Responses, "", body).map_err(cannot)?;
-        let target = Target { cache, ..target(provider, &request.model) };
+        if provider.wire != Wire::Responses {
+            request.max_output_tokens = request.max_output_tokens.or(hints.output.stated);
+        }
+        let known = target(provider, &request.model);
+        let max_output = hints.output.longest.or(known.max_output);
+        let mut target = Target { cache: hints.cache, max_output, ..known };
+        if hints.reasoning_member {
+            target.chat.reasoning = ChatReasoning::Always;
+        }
         let encoded = wire::write_request(provider.wire, &request, &target).map_err(cannot)?;
         warnings.extend(encoded.warnings);
         let mut left_out = Vec::new();
         for warning in warnings.as_slice() {
             tracing::debug!(target: "model::wires", "model provider `{}`: {warning}", provider.id);
-            if !QUIET.contains(&&*warning.member) {
-                left_out.push(warning.to_string());
-            }
+            left_out.extend(words(warning));
         }
         let context = ResponseContext {
             provider: provider.id.clone(),
@@ -88,10 +127,12 @@ impl Outgoing {
             created_at: now().as_secs(),
             ..EncodeContext::of_request(&request)
         };
+        let mut headers = encoded.headers;
+        headers.extend(conversation(provider, request.prompt_cache_key.as_deref()));
         Ok(Self {
             body: encoded.body.into(),
             path: encoded.path,
-            headers: encoded.headers,
+            headers,
             left_out,
             answer: (provider.wire != Wire::Responses).then_some((context, encode)),
         })
@@ -195,7 +236,7 @@ impl Translation {
     pub(crate) fn left_out(&mut self) -> impl Iterator<Item = String> + '_ {
         let all = self.encoder.warnings().as_slice();
         let from = std::mem::replace(&mut self.named, all.len());
-        all.iter().skip(from).map(ToString::to_string)
+        all.iter().skip(from).filter_map(words)
     }
 
     /// The whole of an answer that is no stream, and what was left out of it.
@@ -300,11 +341,28 @@ pub fn host_of(base_url: &str) -> String {
     uri.as_ref().ok().and_then(Uri::host).unwrap_or_default().to_ascii_lowercase()
 }
 
+/// The header that tells a scripted model on this machine the threads apart. Other wires than Responses have no member
+/// for it, and servers elsewhere do not get it.
+fn conversation(provider: &Provider, key: Option<&str>) -> Option<(&'static str, String)> {
+    let is_other_wire = provider.wire != Wire::Responses;
+    let key = key.filter(|_| is_other_wire && is_loopback(&host_of(&provider.base_url)))?;
+    Some(("x-conversation", key.to_owned()))
+}
+
+/// Returns whether a host is this machine, by its name.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn target(provider: &Provider, model: &str) -> Target {
     let host = host_of(&provider.base_url);
     let mut target = Target::of_server(provider.wire, &provider.id, &host, model);
     if let Some(marks) = provider.cache_marks {
         target.messages.cache = marks;
+    }
+    if let Some(takes_schemas) = provider.structured_output {
+        (target.messages.has_format, target.chat.has_format) = (takes_schemas, takes_schemas);
     }
     target.on(provider.platform)
 }
@@ -339,6 +397,42 @@ mod tests {
             assert_eq!(known_wire(address), expect, "{address}");
         }
         assert_eq!(wire_of_address("https://llm.example.com/v1"), Wire::Responses);
+    }
+
+    /// A server elsewhere learns no id of a thread that it did not learn before.
+    #[test]
+    fn threads_are_told_apart_on_this_machine_alone() {
+        let sent = |wire: Wire, address: &str| {
+            let provider = Provider { wire, ..Provider::http("p", address) };
+            conversation(&provider, Some("t")).is_some()
+        };
+        for address in ["http://127.0.0.1:7701", "http://localhost:1/v1", "http://[::1]:80"] {
+            assert!(sent(Wire::Messages, address) && sent(Wire::Chat, address), "{address}");
+            assert!(sent(Wire::Gemini, address) && !sent(Wire::Responses, address), "{address}");
+        }
+        for address in
+            ["https://api.anthropic.com", "http://192.168.1.2/v1", "http://localhost.example"]
+        {
+            assert!(!sent(Wire::Messages, address) && !sent(Wire::Chat, address), "{address}");
+        }
+    }
+
+    #[test]
+    fn warnings_are_in_words_for_the_user() {
+        let warning =
+            |member: &'static str, reason| wire::Warning { member: member.into(), reason };
+        let check = |member, reason, expect: Option<&str>| {
+            assert_eq!(words(&warning(member, reason)).as_deref(), expect, "{member}");
+        };
+        check(
+            "input[]",
+            "reasoning of another model is not sent",
+            Some("reasoning of another model is not sent"),
+        );
+        check("reasoning.effort", "no switch", Some("`reasoning.effort`: no switch"));
+        check("prompt_cache_key", "x", None);
+        check("input[]", "a signature without its call is sent with an empty text", None);
+        check("output[]", "a call whose arguments were cut is left out", None);
     }
 
     #[test]

@@ -147,6 +147,7 @@ fn with_key(http: &HttpProvider, api_key: KeySource, user_agent: Option<&str>) -
             PromptCache::Short => Some(CacheMarks::Short),
             PromptCache::Long => Some(CacheMarks::Long),
         },
+        structured_output: http.structured_output,
         traceparent: None,
     }
 }

@@ -90,7 +90,7 @@ fn changes(concession: &Concession, prompt: &Prompt) -> bool {
     let members = |it: &Prompt| {
         let texts = (it.instructions.clone(), it.tools.clone(), it.output_schema.clone());
         let options = [&it.effort, &it.summary, &it.verbosity, &it.service_tier].map(Clone::clone);
-        (texts, options, it.left_out.clone())
+        (texts, options, it.left_out.clone(), it.reasoning_member)
     };
     *other.input != *prompt.input || members(&other) != members(prompt)
 }
@@ -130,6 +130,7 @@ impl Concession {
             Self::MergedMessages => "messages of one role in a row".to_owned(),
             Self::AlternatingRoles => "roles that do not alternate".to_owned(),
             Self::UserAtEnd => "a message of the model at the end".to_owned(),
+            Self::ReasoningMember => "messages of the model without their reasoning".to_owned(),
         }
     }
 
@@ -150,6 +151,7 @@ impl Concession {
             Self::MergedMessages => "with one message in their place",
             Self::AlternatingRoles => "with merged messages",
             Self::UserAtEnd => "with a message of the user after it",
+            Self::ReasoningMember => "with a member for it in each",
         }
     }
 }

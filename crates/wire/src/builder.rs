@@ -37,6 +37,9 @@ pub const MAX_OPEN_ITEMS: usize = 256;
 /// connection alive sends one a second or less.
 pub const MAX_IDLE_EVENTS: u32 = 10_000;
 
+/// Most tokens of a count that is believed. A response with a larger one has no usage.
+pub const MAX_COUNTED_TOKENS: u64 = 1_000_000_000;
+
 /// Longest part of a response's id that ids of items begin with.
 const MAX_ID: usize = 40;
 
@@ -63,6 +66,8 @@ pub(crate) struct Builder {
     bytes: usize,
     idle: u32,
     has_calls: bool,
+    /// The largest count of output tokens so far.
+    most_output: u64,
 }
 
 impl Builder {
@@ -79,6 +84,7 @@ impl Builder {
             bytes: 0,
             idle: 0,
             has_calls: false,
+            most_output: 0,
         }
     }
 
@@ -458,7 +464,32 @@ impl Builder {
                 sink(Event::ItemDone { index, item: &item });
             }
         }
-        sink(Event::Ended(end));
+        let usage = self.believed(end.usage, sink);
+        if usage == end.usage {
+            return sink(Event::Ended(end));
+        }
+        sink(Event::Ended(&End { usage, ..end.clone() }));
+    }
+
+    /// Takes note of a usage that grows during the response.
+    pub(crate) fn see_usage(&mut self, usage: Usage) {
+        if is_believed(usage) {
+            self.most_output = self.most_output.max(usage.output);
+        }
+    }
+
+    /// The usage of a response at its end: none for counts that no response has, and no smaller one than before.
+    fn believed(&self, usage: Usage, sink: &mut Sink<'_>) -> Usage {
+        let usage = believed(usage, sink);
+        if usage == Usage::default() {
+            return usage;
+        }
+        if usage.output < self.most_output {
+            let reason = "the count of output tokens shrinks; its largest value is taken";
+            sink(Event::Warning { member: "usage", reason });
+            return Usage { output: self.most_output, ..usage };
+        }
+        usage
     }
 
     /// Fails the response. Open items are dropped.
@@ -470,6 +501,7 @@ impl Builder {
         self.is_ended = true;
         self.open.clear();
         self.held.clear();
+        let usage = self.believed(usage, sink);
         sink(Event::Failed { failure, usage });
     }
 
@@ -478,6 +510,22 @@ impl Builder {
         let message = "The model server closed the stream before the response was complete.";
         self.fail(&Failure::new(FailureKind::Disconnected, message), usage, sink);
     }
+}
+
+/// The usage of a response, or none for counts that no response has.
+pub(crate) fn believed(usage: Usage, sink: &mut Sink<'_>) -> Usage {
+    if is_believed(usage) {
+        return usage;
+    }
+    let reason = "counts of tokens that no response has are not believed";
+    sink(Event::Warning { member: "usage", reason });
+    Usage::default()
+}
+
+pub(crate) fn is_believed(usage: Usage) -> bool {
+    let Usage { input, cached, written, written_hour, output, reasoning, searches } = usage;
+    let counts = [input, cached, written, written_hour, output, reasoning, searches];
+    counts.iter().all(|count| *count <= MAX_COUNTED_TOKENS)
 }
 
 /// The stop of a response: calls that wait for their outputs are one, whatever the server calls it.

@@ -175,7 +175,10 @@ impl Failure {
             (None, None) => String::new(),
         };
         let spent = ["enforced_spend_limit_reached", "contract_spend_limit_reached"];
-        let kind = if spent.iter().any(|word| details.contains(word)) {
+        let is_refused_key = details.contains("\"API_KEY_INVALID\"");
+        let kind = if is_refused_key {
+            FailureKind::Unauthorized
+        } else if spent.iter().any(|word| details.contains(word)) {
             FailureKind::Quota
         } else {
             kind_of(&words, status, &message)
@@ -289,7 +292,15 @@ fn kind_of(code: &str, status: Option<u16>, message: &str) -> FailureKind {
     if SPENT.iter().any(|words| lower.contains(words)) {
         return FailureKind::Quota;
     }
-    kind_of_code(code).or_else(|| status.map(kind_of_status)).unwrap_or(FailureKind::Server)
+    let kind = kind_of_code(code).or_else(|| status.map(kind_of_status));
+    match (status, kind.unwrap_or(FailureKind::Server)) {
+        // Some have a general code next to the status.
+        (Some(401), FailureKind::Invalid | FailureKind::Server) => FailureKind::Unauthorized,
+        (Some(404), FailureKind::Invalid) => FailureKind::NotFound,
+        // More than a limit's tokens in one request: waiting does not help.
+        (Some(413), FailureKind::Invalid | FailureKind::RateLimit) => FailureKind::TooLarge,
+        (_, kind) => kind,
+    }
 }
 
 /// Words by which a message says that the prompt is too long, in lower case.

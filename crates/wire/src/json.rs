@@ -374,6 +374,29 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
+/// A number of tokens. One that is negative, a fraction or beyond `u64` is [`Tokens::NONSENSE`], so that the end of the
+/// response names it; anything else than a number is absent.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tokens(pub(crate) Option<u64>);
+
+impl Tokens {
+    pub(crate) const NONSENSE: u64 = u64::MAX;
+
+    /// A count that is part of another one: not larger, except for nonsense.
+    pub(crate) fn part(part: u64, whole: u64) -> u64 {
+        if part == Self::NONSENSE { part } else { part.min(whole) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tokens {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <&RawValue>::deserialize(deserializer)?.get();
+        let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        let whole = text.strip_suffix(".0").unwrap_or(text);
+        Ok(Self(is_number.then(|| whole.parse().unwrap_or(Self::NONSENSE))))
+    }
+}
+
 /// Appends `text` as a JSON string, quotes included.
 pub(crate) fn push_str(out: &mut String, text: &str) {
     out.push('"');

@@ -51,7 +51,8 @@ mod target;
 mod warning;
 
 pub use builder::{
-    MAX_IDLE_EVENTS, MAX_OPEN_ITEMS, MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, ResponseContext, Sink,
+    MAX_COUNTED_TOKENS, MAX_IDLE_EVENTS, MAX_OPEN_ITEMS, MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS,
+    ResponseContext, Sink,
 };
 pub use context::{EncodeContext, KeptAs};
 pub use decoder::Decoder;

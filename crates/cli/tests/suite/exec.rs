@@ -160,7 +160,7 @@ fn a_failing_model_is_a_failure_with_advice() {
     check(refused(400), &["the turn failed", "no such thing", "check the name of the model"]);
     check(refused(401), &["the turn failed", "OPENAI_API_KEY"]);
     let full = json!([{"error": {"code": "context_length_exceeded", "message": "too long"}}]);
-    check(full, &["the turn failed", "Start a new thread"]);
+    check(full, &["the turn failed", "start a new one"]);
 }
 
 #[test]

@@ -152,6 +152,9 @@ options! {
         /// Time for which a provider with `wire_api = "messages"` keeps the prompt cache of a thread: `auto` chooses an hour for
         /// threads that pause for longer than five minutes, where the provider takes that; `off` sends no marks.
         prompt_cache: PromptCache = PromptCache::Auto, ANY, Effect::Active;
+        /// The provider takes JSON Schemas of answers. By default by `wire_api` and the model: with `messages`, models
+        /// other than Claude are not sent any.
+        structured_output: Option<bool>, ANY, Effect::Active;
         /// Credentials in place of a key: those of an AWS or a Google account.
         auth: Option<ProviderAuth>, ANY, Effect::Active;
         /// The cloud whose paths requests have. By default that of the address, where it is known.

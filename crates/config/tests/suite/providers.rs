@@ -48,6 +48,24 @@ fn custom() {
     );
 }
 
+#[test]
+fn a_websocket_is_of_responses_alone() {
+    let with = |wire: &str| {
+        TestHome::with(&format!(
+            "model_provider = \"p\"\n[model_providers.p]\nbase_url = \"https://p\"\nsupports_websockets = true\n\
+             wire_api = \"{wire}\"\n"
+        ))
+    };
+    for wire in ["messages", "chat", "gemini"] {
+        let error = with(wire).error();
+        let expect = ["model_providers.p.supports_websockets", wire, "remove one"];
+        assert!(expect.iter().all(|part| error.contains(part)), "{error}");
+    }
+    for wire in ["responses", "auto"] {
+        assert!(http(&with(wire).config(), "p").supports_websockets, "{wire}");
+    }
+}
+
 // Effect of `model_providers.<id>.experimental_bearer_token`.
 // Effect of `model_providers.<id>.requires_default_auth`.
 #[test]

@@ -99,6 +99,7 @@ impl file::Upstream {
             key_header: self.key_header.clone(),
             max_concurrency: self.max_concurrency,
             prompt_cache_retention: self.prompt_cache_retention,
+            structured_output: self.structured_output,
             ca_file: self.ca_file.clone(),
             proxy: self.proxy.clone(),
             health_path: self.health_path.clone(),
@@ -238,6 +239,7 @@ impl Common<'_> {
                 .prompt_cache_retention
                 .or(shared.prompt_cache_retention)
                 .unwrap_or(true),
+            structured_output: own.structured_output.or(shared.structured_output),
             first_byte_timeout,
             health_check: health_check(own, shared).map_err(|(last, text)| fault(last, text))?,
             network: self.network(own, shared).map_err(|(last, text)| fault(last, text))?,

@@ -41,12 +41,14 @@ env_key = "KEY_A"
 key_header = "api-key"
 max_concurrency = 9
 prompt_cache_retention = false
+structured_output = true
 health_path = "/health"
 timeout_ms = 5000
 backends = [
     { name = "a", base_url = "https://a.example/v1", base_urls = { eu = "https://eu.a.example/v1" } },
     { name = "b", base_url = "https://b.example/api/v1", weight = 3, priority = 1, max_concurrency = 2,
       env_keys = ["KEY_B", "KEY_A"], key_file = "key", prompt_cache_retention = true, key_header = "x-api-key",
+      structured_output = false,
       health_path = "/up?x=1", health_interval_ms = 500, proxy = "http://proxy:3128" },
 ]
 "#,
@@ -66,6 +68,7 @@ backends = [
     assert_eq!((a.key_header, b.key_header), (KeyHeader::ApiKey, KeyHeader::XApiKey));
     assert_eq!((a.max_concurrency, b.max_concurrency), (Some(9), Some(2)));
     assert_eq!((a.prompt_cache_retention, b.prompt_cache_retention), (false, true));
+    assert_eq!((a.structured_output, b.structured_output), (Some(true), Some(false)));
     let check =
         |path: &str, ms| HealthCheck { path: path.into(), interval: Duration::from_millis(ms) };
     assert_eq!(a.health_check, Some(check("/health", 10_000)));
@@ -84,6 +87,7 @@ fn an_upstream_without_a_list_is_its_only_backend() {
     let [only] = &upstream.backends[..] else { panic!("one") };
     assert_eq!((&*only.name, &*only.label, only.keys.len()), ("main", "main", 2));
     assert!(only.prompt_cache_retention && upstream.retry_unanswered);
+    assert_eq!(only.structured_output, None);
     assert_eq!(only.network.connect_timeout, Duration::from_secs(10));
 }
 

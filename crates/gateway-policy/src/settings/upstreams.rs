@@ -55,6 +55,8 @@ pub struct Backend {
     pub max_concurrency: Option<u32>,
     /// True if requests get the member `prompt_cache_retention`.
     pub prompt_cache_retention: bool,
+    /// True if its models take JSON Schemas of answers; `None`: by its wire and the model.
+    pub structured_output: Option<bool>,
     /// The wait for the first byte of its answer after which another backend gets the request, if one may.
     pub first_byte_timeout: Option<Duration>,
     /// The probe of its health.

@@ -441,6 +441,29 @@ async fn what_a_backend_cannot_do_is_refused_or_named() {
     assert!(gateway.metric(metric).await >= 2);
 }
 
+/// A schema of the answer goes to servers of Messages that are known to take it, or whose setting says so.
+#[tokio::test]
+async fn a_schema_is_sent_where_the_setting_says_so() {
+    let schema = json!({ "type": "object", "additionalProperties": false });
+    let format = json!({ "type": "json_schema", "json_schema": { "name": "x", "schema": schema } });
+    let mut body = request(Wire::Chat, false);
+    body["response_format"] = format;
+    for (setting, status) in [("", 400), ("structured_output = true", 200)] {
+        let upstream = Upstream::start().await;
+        let wire = format!("wire = \"messages\"\n{setting}");
+        let gateway = start_with(&upstream, &wire, Wire::Messages, "").await;
+        let tenant = gateway.tenant("free").await;
+        upstream.script([answer(Wire::Messages, Reply::Text, false)]);
+        let served = send(&gateway, &tenant, Wire::Chat, false, &body).await;
+        assert_eq!(served.status, status, "{}", served.text());
+        if status == 200 {
+            assert_eq!(upstream.last().json()["output_config"]["format"]["schema"], schema);
+        } else {
+            assert_eq!(served.error().2, "response_format", "{}", served.text());
+        }
+    }
+}
+
 /// Counts of tokens pass to a server of the same wire, and are estimated for others.
 #[tokio::test]
 async fn tokens_are_counted_for_every_wire() {

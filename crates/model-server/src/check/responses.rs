@@ -71,6 +71,13 @@ pub(super) fn check(body: &Value) -> Result<(), Fault> {
             ));
         }
     }
+    check_numbers(body)?;
+    if let Some(id) = body["previous_response_id"].as_str() {
+        // A script's responses are not kept.
+        let at = Path::of("previous_response_id");
+        let message = format!("Previous response with id '{id}' not found.");
+        return Err(Fault::coded(at, "previous_response_not_found", message));
+    }
     let has_state =
         ["previous_response_id", "conversation", "prompt"].iter().any(|it| !body[*it].is_null());
     match &body["input"] {
@@ -80,6 +87,53 @@ pub(super) fn check(body: &Value) -> Result<(), Fault> {
         Value::Null => Err(Fault::new(Path::of("input"), Problem::Missing)),
         other => Err(Fault::new(Path::of("input"), Problem::Type(Type::List, other.to_string()))),
     }
+}
+
+/// The smallest limit of the output that the API takes, in tokens.
+const MIN_OUTPUT: u64 = 16;
+
+/// Members that are numbers, with their ranges.
+fn check_numbers(body: &Value) -> Result<(), Fault> {
+    for (name, most) in [("temperature", 2.0), ("top_p", 1.0)] {
+        let value = &body[name];
+        if value.is_null() {
+            continue;
+        }
+        let Some(number) = value.as_f64() else {
+            return Err(Fault::new(Path::of(name), Problem::Type(Type::Number, value.to_string())));
+        };
+        if !(0.0..=most).contains(&number) {
+            let message = format!(
+                "Invalid '{name}': decimal number out of range. Expected a value between 0 and {most}, but got {number} \
+                 instead."
+            );
+            return Err(Fault::coded(Path::of(name), "decimal_out_of_range", message));
+        }
+    }
+    match &body["max_output_tokens"] {
+        Value::Null => Ok(()),
+        limit if limit.as_u64().is_some_and(|limit| limit >= MIN_OUTPUT) => Ok(()),
+        limit => {
+            let message = format!(
+                "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= {MIN_OUTPUT}, but got \
+                 {limit} instead."
+            );
+            Err(Fault::coded(Path::of("max_output_tokens"), "integer_below_min_value", message))
+        }
+    }
+}
+
+/// Encrypted reasoning is its maker's: that of another wire, or a changed one, cannot be read.
+fn check_encrypted(item: &Value, at: &Path) -> Result<(), Fault> {
+    let content = item["encrypted_content"].as_str().unwrap_or_default();
+    let is_readable =
+        !wire::Envelope::is_tagged(content) && !content.starts_with(crate::wires::FALSE_CONTENT);
+    if is_readable {
+        return Ok(());
+    }
+    let message = "The encrypted content could not be verified. Reason: Encrypted content could not be decrypted or \
+                   parsed.";
+    Err(Fault::coded(at.name("encrypted_content"), "invalid_encrypted_content", message))
 }
 
 fn check_items(items: &[Value], has_state: bool) -> Result<(), Fault> {
@@ -101,6 +155,9 @@ fn check_items(items: &[Value], has_state: bool) -> Result<(), Fault> {
                 let problem = Problem::Value(role.to_owned(), ROLES.to_vec());
                 return Err(Fault::new(at.name("role"), problem));
             }
+        }
+        if kind == "reasoning" {
+            check_encrypted(item, &at)?;
         }
         let id = item["call_id"].as_str();
         if let Some((_, output)) = CALLS.iter().find(|(call, _)| *call == kind) {

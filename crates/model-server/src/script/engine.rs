@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 
 use wire::Wire;
 
-use super::{ErrorStep, OnExhausted, Script, Scripted, Step, player::Player, request::RequestBody};
+use super::{
+    ErrorStep, Fault, OnExhausted, Script, Scripted, Step, player::Player, request::RequestBody,
+};
 
 /// Most conversations whose position in the script is remembered; beyond it, the least recently
 /// used one starts over.
@@ -91,7 +93,8 @@ impl Engine {
             return Answer::Refusal(Refusal::error(400, "invalid_json_schema", &message));
         }
         let conversation = request.conversation().to_owned();
-        self.play(Wire::Responses, &conversation, &request, body, headers)
+        let via = Via { wire: Wire::Responses, is_http: false };
+        self.play(via, &conversation, &request, body, headers)
     }
 
     /// Answers a request of any wire, which was checked.
@@ -105,19 +108,20 @@ impl Engine {
         {
             return Answer::Refusal(Refusal::error(400, "invalid_json_schema", &message));
         }
-        self.play(asked.wire, asked.conversation, &request, asked.body, headers)
+        let via = Via { wire: asked.wire, is_http: true };
+        self.play(via, asked.conversation, &request, asked.body, headers)
     }
 
     /// Plays the next response of a conversation for a request, whose bytes as they were sent are `body`.
     fn play(
         &self,
-        wire: Wire,
+        via: Via,
         conversation: &str,
         request: &RequestBody<'_>,
         body: &[u8],
         headers: &HeaderMap,
     ) -> Answer {
-        let chosen = self.choose((wire, conversation), request, body, headers);
+        let chosen = self.choose((via, conversation), request, body, headers);
         let (scripted, given) = match chosen {
             Ok(chosen) => chosen,
             Err(refusal) => return Answer::Refusal(refusal),
@@ -139,7 +143,7 @@ impl Engine {
     /// that meets the response's expectations advances the conversation.
     fn choose(
         &self,
-        (wire, conversation): (Wire, &str),
+        (via, conversation): (Via, &str),
         request: &RequestBody<'_>,
         body: &[u8],
         headers: &HeaderMap,
@@ -154,7 +158,7 @@ impl Engine {
             let message = format!("expectation of response {} failed: {problem}", given + 1);
             return Err(Refusal::error(400, "expectation_failed", &message));
         }
-        if let Some(problem) = scripted.steps.iter().find_map(|step| uncarried(step, wire)) {
+        if let Some(problem) = scripted.steps.iter().find_map(|step| uncarried(step, via)) {
             let message = format!("response {} of the script has {problem}", given + 1);
             return Err(Refusal::error(400, "unsupported_step", &message));
         }
@@ -239,9 +243,22 @@ fn unreadable(error: &serde_json::Error) -> Answer {
     Answer::Refusal(Refusal::error(400, "invalid_json", &message))
 }
 
+/// The way of a request to the script.
+#[derive(Clone, Copy)]
+struct Via {
+    wire: Wire,
+    /// True if the answer is sent over HTTP, and not over a WebSocket or within the process.
+    is_http: bool,
+}
+
 /// A step that a wire cannot carry.
-fn uncarried(step: &Step, wire: Wire) -> Option<String> {
+fn uncarried(step: &Step, Via { wire, is_http }: Via) -> Option<String> {
+    if matches!(step, Step::Fault(_)) && !is_http {
+        return Some("a `fault`, which answers over HTTP alone have".to_owned());
+    }
     let what = match (step, wire) {
+        (Step::Fault(Fault::RepeatedIndex), Wire::Gemini) => "a repeated index",
+        (Step::Fault(Fault::FalseSignature), Wire::Chat) => "a false signature",
         (Step::ImageGeneration(_), Wire::Messages | Wire::Chat) => "a generated image",
         (Step::WebSearch(_), Wire::Chat) => "a search by the provider",
         _ => return None,

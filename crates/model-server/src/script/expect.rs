@@ -87,7 +87,7 @@ impl Expect {
         if let Some(text) = self.not_contains.texts().iter().find(|text| occurs(text)) {
             return Err(Mismatch(format!("not_contains: `{text}` is in the request")));
         }
-        within("user_text_contains", &self.user_text_contains, || request.last_user_text())?;
+        within("user_text_contains", &self.user_text_contains, || request.last_user_message())?;
         within("tool_output_contains", &self.tool_output_contains, || request.tool_outputs())?;
         for (pointer, value) in &self.equals {
             let found = tree.pointer(pointer).unwrap_or(&Value::Null);

@@ -150,6 +150,11 @@ impl Player {
         self
     }
 
+    /// The steps of the script's response.
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.scripted.steps
+    }
+
     /// The counts of the response that are known at its beginning.
     pub(crate) fn usage(&self) -> Usage {
         self.usage
@@ -285,7 +290,8 @@ impl Player {
             Step::ToolSearchCall(call) => self.tool_search_call(call),
             Step::WebSearch(search) => self.web_search(search),
             Step::ImageGeneration(image) => self.image_generation(image),
-            Step::Usage(_) => {}
+            // Faults change the events after they are written.
+            Step::Usage(_) | Step::Fault(_) => {}
             Step::DelayMs(ms) => self.action(Action::Pause(Duration::from_millis(*ms))),
             Step::Error(error) => self.error(error),
             Step::Cut(cut) => {

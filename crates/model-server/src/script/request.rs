@@ -76,14 +76,34 @@ impl<'a> RequestBody<'a> {
         })
     }
 
-    /// Text of the last user message; empty without one.
+    /// Text of the last user message, all of its parts; empty without one.
+    pub(crate) fn last_user_message(&self) -> String {
+        if let Some(text) = self.input_text() {
+            return text;
+        }
+        self.last_user_content().map(|content| text_of(&content)).unwrap_or_default()
+    }
+
+    /// The last text of the last user message; empty without one. Some wires merge messages of one role into one, and
+    /// have what a developer says later in a user's message.
     pub(crate) fn last_user_text(&self) -> String {
         if let Some(text) = self.input_text() {
             return text;
         }
+        match self.last_user_content() {
+            Some(Value::Array(parts)) => {
+                let mut texts = parts.iter().rev().filter_map(|part| part["text"].as_str());
+                let is_users = |text: &&str| !text.starts_with("<system-reminder>");
+                texts.find(is_users).unwrap_or_default().to_owned()
+            }
+            content => content.map(|content| text_of(&content)).unwrap_or_default(),
+        }
+    }
+
+    fn last_user_content(&self) -> Option<Value> {
         let mut newest_first = self.items().into_iter().rev();
         let user = newest_first.find(|item| item.role.as_deref() == Some("user"));
-        user.map(|item| text_of(&item.content)).unwrap_or_default()
+        user.map(|item| item.content)
     }
 
     /// The member `reviewId` of a last user message that is a JSON object, as in a request to review
@@ -192,6 +212,10 @@ mod tests {
         check(json!([output("old"), user("a"), output("x"), output("y")]), "a", "x\ny");
         let parts = json!({"type": "custom_tool_call_output", "output": [{"text": "p"}]});
         check(json!([parts, {"role": "user", "content": "s"}, parts]), "s", "p");
+        // As Messages and Gemini merge them.
+        let merged = json!([{"type": "input_text", "text": "<environment_context>"}, {"text": "said"},
+            {"text": "<system-reminder>\nnote\n</system-reminder>"}, {"type": "input_image"}]);
+        check(json!([{"role": "user", "content": merged}]), "said", "");
         check(json!([1, "x"]), "", "");
         check(json!(null), "", "");
         let review = json!({ "input": [user(r#"{"reviewId":"r1","data":{}}"#)] }).to_string();

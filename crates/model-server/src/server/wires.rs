@@ -21,12 +21,16 @@ use crate::script::{
     player::{Action, Player},
 };
 use crate::wires::{
-    Asked, InWire, Route, Streams, Translated, Translation, in_responses_form, listing, of_failure,
-    of_refusal,
+    Asked, Faults, InWire, Route, Streams, Translated, Translation, in_responses_form, listing,
+    of_failure, of_refusal,
 };
 
 /// An unfinished response has no form without a stream.
 const CUT: &str = "The script ends before its response does; ask for a stream.";
+
+/// A fault that an answer without events cannot have.
+const ONLY_STREAMS: &str =
+    "The script's response has a `fault` that only a stream of events has; ask for one.";
 
 impl State {
     /// Answers a request that one of the wires defines; `None` for the other routes of the hosted API.
@@ -82,13 +86,25 @@ impl State {
             Err(response) => return response,
         };
         self.memory.cache.write(&asked.writes, self.offline.now());
+        let faults = Faults::of(player.steps(), asked.wire);
+        let is_stream = asked.streams == Streams::Events;
+        let of_streams = match faults.as_ref().filter(|_| !is_stream) {
+            // The array of Gemini is no stream of events.
+            Some(_) if asked.streams == Streams::Array => true,
+            Some(faults) => faults.of_streams().is_some(),
+            None => false,
+        };
+        if of_streams {
+            let mut failure = Failure::new(FailureKind::Invalid, ONLY_STREAMS);
+            "unsupported_step".clone_into(&mut failure.code);
+            return refused(of_failure(asked.wire, &failure));
+        }
         match (asked.wire, asked.streams) {
-            (Wire::Responses, Streams::Whole) => whole(player).await,
-            (Wire::Responses, _) => Reply::Events(Box::new(player)).into_response(),
-            (_, Streams::Whole) => self.whole_in_wire(asked, player).await,
+            (Wire::Responses, Streams::Whole) => whole(player, faults).await,
+            (Wire::Responses, _) => events(faults, player),
+            (_, Streams::Whole) => self.whole_in_wire(asked, player, faults).await,
             (_, Streams::Events) => {
-                let translated = Translated::new(asked, player, Arc::clone(&self.memory));
-                Reply::Events(Box::new(translated)).into_response()
+                events(faults, Translated::new(asked, player, Arc::clone(&self.memory)))
             }
             (_, Streams::Array) => {
                 let translated = Translated::new(asked, player, Arc::clone(&self.memory));
@@ -126,7 +142,12 @@ impl State {
     }
 
     /// A response without streaming, sent after the time that its stream would take.
-    async fn whole_in_wire(&self, asked: &Asked<'_>, player: Player) -> Response<AnswerBody> {
+    async fn whole_in_wire(
+        &self,
+        asked: &Asked<'_>,
+        player: Player,
+        faults: Option<Faults>,
+    ) -> Response<AnswerBody> {
         let mut translation = Translation::new(asked, &player, Arc::clone(&self.memory));
         let mut response = wire::Response::default();
         for action in player {
@@ -138,7 +159,7 @@ impl State {
             }
         }
         match wire::whole_response(asked.wire, &response, &asked.context) {
-            Ok(body) => plain(StatusCode::OK, body.into()),
+            Ok(body) => plain(StatusCode::OK, with_faults(body, faults).into()),
             Err(failure) => refused(of_failure(asked.wire, &failure)),
         }
     }
@@ -191,7 +212,7 @@ async fn wait(action: &Action) -> bool {
 }
 
 /// A response of the Responses API without streaming.
-async fn whole(player: Player) -> Response<AnswerBody> {
+async fn whole(player: Player, faults: Option<Faults>) -> Response<AnswerBody> {
     let mut actions = Vec::new();
     for action in player {
         if matches!(action, Action::Pause(_) | Action::Idle) {
@@ -201,7 +222,35 @@ async fn whole(player: Player) -> Response<AnswerBody> {
         }
     }
     let response = responses::ended(actions.into_iter());
-    response.map_or_else(Refused::into_response, |response| Reply::Json(response).into_response())
+    response.map_or_else(Refused::into_response, |mut response| {
+        if let Some(mut faults) = faults {
+            faults.document(&mut response);
+        }
+        Reply::Json(response).into_response()
+    })
+}
+
+/// A stream, with the faults of the script.
+fn events(
+    faults: Option<Faults>,
+    actions: impl Iterator<Item = Action> + Send + 'static,
+) -> Response<AnswerBody> {
+    match faults {
+        Some(faults) => Reply::Events(Box::new(faults.stream(actions))).into_response(),
+        None => Reply::Events(Box::new(actions)).into_response(),
+    }
+}
+
+fn with_faults(body: String, faults: Option<Faults>) -> String {
+    let Some(mut faults) = faults else { return body };
+    match serde_json::from_str(&body) {
+        Ok(mut answer) => {
+            faults.document(&mut answer);
+            answer.to_string()
+        }
+        // The body was written as JSON.
+        Err(_) => body,
+    }
 }
 
 fn refused(sent: InWire) -> Response<AnswerBody> {

@@ -16,6 +16,8 @@ use crate::signature;
 pub(super) struct Adapter {
     wire: Wire,
     model: String,
+    /// Thinking is shown: the request asks for it.
+    thinks: bool,
     /// Functions on offer, on Chat Completions: a free-form tool among them is called as a function.
     functions: Vec<String>,
     /// Counts that are known at the beginning.
@@ -73,6 +75,7 @@ impl Adapter {
         Self {
             wire: asked.wire,
             model: asked.context.model.clone(),
+            thinks: asked.thinks,
             functions: asked.functions.clone(),
             usage,
             called_as_function: Vec::new(),
@@ -90,6 +93,8 @@ impl Adapter {
                 let usage = (self.wire == Wire::Messages).then_some(self.usage);
                 sink(Event::Created { id, model, usage });
             }
+            Event::SummaryDelta { .. } | Event::ReasoningDelta { .. } if !self.thinks => {}
+            Event::ItemAdded { item: OutputItem::Reasoning { .. }, .. } if !self.thinks => {}
             Event::SummaryDelta { index, part, text }
             | Event::ReasoningDelta { index, part, text } => {
                 self.thinking.push(*index, *part, text);
@@ -127,6 +132,13 @@ impl Adapter {
     fn item_done(&mut self, index: u32, item: &OutputItem, sink: &mut Sink<'_>) {
         let mut item = self.call(item);
         match &mut item {
+            // Gemini signs its first call, and its text, whether thoughts are shown or not.
+            OutputItem::Reasoning { encrypted, .. } if !self.thinks => {
+                if self.wire == Wire::Gemini {
+                    self.thought = Some(encrypted.take().unwrap_or_default());
+                }
+                return;
+            }
             OutputItem::Reasoning { summary, content, encrypted, .. } => match self.wire {
                 Wire::Messages => {
                     let whole = || {

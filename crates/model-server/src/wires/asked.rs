@@ -29,6 +29,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) streams: Streams,
     pub(crate) conversation: String,
     pub(crate) context: EncodeContext,
+    /// The request asks for thinking, on wires where the model shows none otherwise.
+    pub(crate) thinks: bool,
     /// Names of the functions on offer, on wires that tell functions from free-form tools.
     pub(crate) functions: Vec<String>,
     /// Tokens of the input, estimated, with those that the prompt cache holds.
@@ -70,10 +72,25 @@ impl<'a> Asked<'a> {
             streams,
             conversation: conversation_of(wire, &value, headers),
             context,
+            thinks: thinks(wire, model, &value),
             functions: names.collect(),
             input,
             writes,
         })
+    }
+}
+
+/// Returns whether the answer shows thinking: Claude and Gemini do where they are asked for it, other models by themselves.
+fn thinks(wire: Wire, model: &str, body: &Value) -> bool {
+    let model = body["model"].as_str().unwrap_or(model);
+    match wire {
+        Wire::Messages if model.contains("claude") => {
+            !matches!(body["thinking"]["type"].as_str(), None | Some("disabled"))
+        }
+        Wire::Gemini if model.contains("gemini") => {
+            body["generationConfig"]["thinkingConfig"]["includeThoughts"] == Value::Bool(true)
+        }
+        _ => true,
     }
 }
 

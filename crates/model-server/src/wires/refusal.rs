@@ -16,8 +16,14 @@ pub(crate) struct InWire {
 
 /// A scripted refusal, or one of the script's own rules. A body that the script gives is sent as it is.
 pub(crate) fn of_refusal(wire: Wire, refusal: &Refusal, now: u64) -> InWire {
-    let headers: Vec<_> =
-        refusal.headers.iter().map(|header| in_dialect(wire, header, now)).collect();
+    // Gemini has waits in the body alone, and no limits in headers.
+    let is_sent = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        wire != Wire::Gemini
+            || !(name.starts_with("retry-after") || name.starts_with("x-ratelimit-"))
+    };
+    let headers = refusal.headers.iter().filter(|(name, _)| is_sent(name));
+    let headers: Vec<_> = headers.map(|header| in_dialect(wire, header, now)).collect();
     if wire == Wire::Responses || refusal.is_verbatim {
         return InWire { status: refusal.status, headers, body: refusal.body.clone() };
     }
@@ -201,6 +207,7 @@ mod tests {
             ("retry-after", "3"),
         ]);
         assert_eq!((sent(Wire::Messages), sent(Wire::Chat)), (messages, own(given)));
+        assert_eq!(sent(Wire::Gemini), []);
         for (time, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),

@@ -1,6 +1,7 @@
 //! One script on four wires: the agent's own client gets the same items over each, and strict checks refuse what a
 //! provider refuses. Over real loopback HTTP.
 
+mod faults;
 mod refused;
 mod refused_others;
 mod replays;
@@ -175,10 +176,16 @@ async fn limits_have_the_names_of_the_wire() {
     for (answer, header) in [
         (&messages, "anthropic-ratelimit-tokens-remaining: 0"),
         (&chat, "x-ratelimit-remaining-tokens: 0"),
-        (&gemini, "retry-after: 3"),
+        (&gemini, "content-type: application/json"),
     ] {
         assert!(answer.status == 429 && answer.head.contains(header), "{}", answer.head);
     }
+    // Gemini says it in the body alone.
+    assert!(
+        !gemini.head.contains("retry") && !gemini.head.contains("ratelimit"),
+        "{}",
+        gemini.head
+    );
     assert_eq!(messages.json()["error"]["type"], "rate_limit_error");
     assert_eq!(chat.json()["error"]["code"], "rate_limit_exceeded");
     assert_eq!(gemini.json()["error"]["details"][0]["retryDelay"], "3s");
@@ -206,7 +213,7 @@ async fn answers_without_a_stream() {
         {"function_call": {"name": "read", "arguments": {"path": "a"}, "call_id": "c1"}},
         {"usage": {"input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 5, "reasoning_output_tokens": 2}}]}]});
     let server = Server::start(&script).await;
-    let messages = server.messages(json!({})).await.ok();
+    let messages = server.messages(json!({"thinking": {"type": "adaptive"}})).await.ok();
     let kinds: Vec<_> =
         messages["content"].as_array().unwrap().iter().map(|it| &it["type"]).collect();
     assert_eq!(kinds, ["thinking", "text", "tool_use"]);
@@ -224,7 +231,8 @@ async fn answers_without_a_stream() {
         (&json!("tool_calls"), &json!("Hello."))
     );
     assert_eq!(choice["message"]["reasoning_content"], "Hm.");
-    let gemini = server.gemini(json!({})).await.ok();
+    let thoughts = json!({"thinkingConfig": {"includeThoughts": true}});
+    let gemini = server.gemini(json!({"generationConfig": thoughts})).await.ok();
     let parts = gemini["candidates"][0]["content"]["parts"].as_array().unwrap();
     assert_eq!((&parts[0]["thought"], &parts[1]["text"]), (&json!(true), &json!("Hello.")));
     assert_eq!(
@@ -251,9 +259,68 @@ async fn answers_without_a_stream() {
     assert_eq!((answer.status, answer.json()["error"]["type"].clone()), (500, json!("api_error")));
 }
 
+/// Claude and Gemini show no thinking that was not asked for; Gemini signs its calls all the same.
+#[tokio::test]
+async fn thinking_is_shown_where_it_is_asked_for() {
+    let script = json!({"on_exhausted": "repeat_last", "responses": [{"steps": [
+        {"reasoning": "Hm."}, {"function_call": {"name": "read", "arguments": {}, "call_id": "c1"}}]}]});
+    let server = Server::start(&script).await;
+    for (members, kinds) in [
+        (json!({}), json!(["tool_use"])),
+        (json!({"thinking": {"type": "disabled"}}), json!(["tool_use"])),
+        (json!({"thinking": {"type": "adaptive"}}), json!(["thinking", "tool_use"])),
+        (json!({"model": "glm-5"}), json!(["thinking", "tool_use"])),
+    ] {
+        let answer = server.messages(members.clone()).await.ok();
+        let content = answer["content"].as_array().unwrap();
+        let found: Vec<&Value> = content.iter().map(|block| &block["type"]).collect();
+        assert_eq!(json!(found), kinds, "{members}");
+    }
+    for (asks, expect) in [(false, 1), (true, 2)] {
+        let config = json!({"thinkingConfig": {"includeThoughts": asks}});
+        let answer = server.gemini(json!({"generationConfig": config})).await.ok();
+        let parts = answer["candidates"][0]["content"]["parts"].as_array().unwrap();
+        assert_eq!(parts.len(), expect, "{parts:?}");
+        assert!(parts[expect - 1]["thoughtSignature"].is_string(), "{parts:?}");
+    }
+}
+
+/// `{{last_user_text}}` is what the user said, although some wires merge it with what stands before it.
+#[tokio::test]
+async fn the_text_of_the_user_is_the_same_on_every_wire() {
+    let script = json!({"on_exhausted": "repeat_last", "responses": [
+        {"expect": {"user_text_contains": "hi"}, "steps": [{"message": "Said: {{last_user_text}}"}]}]});
+    let server = Server::start(&script).await;
+    for (wire, model) in MODELS {
+        let note = json!({"type": "message", "role": "developer",
+            "content": [{"type": "input_text", "text": "Mind the gap."}]});
+        let history =
+            [user("<environment_context>x</environment_context>"), user("hi there"), note];
+        let events = support::ask(&server.provider(wire), &prompt(model, &history)).await;
+        assert_eq!(text_of(&events), "Said: hi there", "{wire}");
+    }
+}
+
+/// Each thread has a script of its own: the client says which one asks, on wires without a member for it.
+#[tokio::test]
+async fn threads_run_a_script_independently_on_every_wire() {
+    let script =
+        json!({"responses": [{"steps": [{"message": "one"}]}, {"steps": [{"message": "two"}]}]});
+    for (wire, model) in MODELS {
+        let server = Server::start(&script).await;
+        for (thread, text) in [("a", "one"), ("b", "one"), ("a", "two"), ("b", "two")] {
+            let prompt =
+                model::Prompt { cache_key: Some(thread.into()), ..prompt(model, &[user("x")]) };
+            let events = support::ask(&server.provider(wire), &prompt).await;
+            assert_eq!(text_of(&events), text, "{wire} {thread}: {events:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_step_that_a_wire_cannot_carry_is_refused() {
     for (step, refused) in [
+        (json!({"fault": "false_signature"}), [false, true, false]),
         (json!({"image_generation": "aGk="}), [true, true, false]),
         (json!({"web_search": "rust"}), [false, true, false]),
     ] {

@@ -102,6 +102,8 @@ def of_message(message):
 
 def read_messages(server, key, stream):
     request = {"model": "claude-opus-4-6", "max_tokens": 4096, "messages": MESSAGES, "metadata": {"user_id": key}}
+    # Without it, the model shows no thinking.
+    request["thinking"] = {"type": "adaptive"}
     client = server.messages()
     if not stream:
         return of_message(client.messages.create(**request))
@@ -172,7 +174,10 @@ def of_gemini(responses):
 
 
 def read_gemini(server, key, stream):
-    config = types.GenerateContentConfig(http_options=types.HttpOptions(headers={"x-conversation": key}))
+    config = types.GenerateContentConfig(
+        http_options=types.HttpOptions(headers={"x-conversation": key}),
+        thinking_config=types.ThinkingConfig(include_thoughts=True),
+    )
     request = {"model": "gemini-3-pro", "contents": "hi", "config": config}
     client = server.gemini()
     if stream:

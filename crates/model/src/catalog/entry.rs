@@ -24,6 +24,9 @@ macro_rules! members {
             pub(super) family: Option<Text>,
             /// Id of the provider that an override is for; by default of all.
             pub(super) provider: Option<Text>,
+            /// `max_output`, if the user stated it.
+            #[serde(skip)]
+            pub(super) output_limit: Option<u64>,
             /// The older form of `patch_tool`: custom or function.
             pub(super) supports_custom_apply_patch: Option<bool>,
             $($(#[$doc])* pub(super) $name: Option<$type>,)*
@@ -37,6 +40,9 @@ macro_rules! members {
                     names: self.names,
                     family: self.family.or_else(|| base.family.clone()),
                     provider: self.provider,
+                    output_limit: self.output_limit.or_else(|| {
+                        base.output_limit.filter(|_| self.max_output.is_none())
+                    }),
                     supports_custom_apply_patch: self
                         .supports_custom_apply_patch
                         .or(base.supports_custom_apply_patch),
@@ -49,6 +55,7 @@ macro_rules! members {
                 $(if let Some(value) = &self.$name {
                     model.$name.set(value.clone());
                 })*
+                model.output_limit = self.output_limit.or(model.output_limit);
                 if let (Some(custom), None) = (self.supports_custom_apply_patch, self.patch_tool) {
                     model.patch_tool = patch_tool(custom);
                 }
@@ -111,6 +118,12 @@ members! {
 }
 
 impl Entry {
+    /// This entry of a file of the user's.
+    pub(super) fn of_user(mut self) -> Self {
+        self.output_limit = self.max_output;
+        self
+    }
+
     /// The model, with the stated defaults for what is not known of it.
     pub(super) fn resolve(self, is_known: bool) -> ModelInfo {
         let older = self.supports_custom_apply_patch.map(patch_tool);
@@ -133,6 +146,7 @@ impl Entry {
             max_output: self
                 .max_output
                 .unwrap_or_else(|| ModelInfo::MAX_OUTPUT.min((context_window / 4).max(1))),
+            output_limit: self.output_limit,
             supports_reasoning: self.supports_reasoning.unwrap_or(!efforts.is_empty()),
             supported_efforts: efforts,
             default_effort,
@@ -204,5 +218,6 @@ impl Overrides {
         if model.max_output >= model.context_window {
             model.max_output = (model.context_window / 4).max(1);
         }
+        model.output_limit = model.output_limit.map(|limit| limit.min(model.max_output));
     }
 }

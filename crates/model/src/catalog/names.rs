@@ -29,13 +29,22 @@ pub fn is_same_model(one: &str, other: &str) -> bool {
 pub(super) fn undated(name: &str) -> &str {
     let name = name.split([':', '@']).next().unwrap_or(name);
     let name = name.strip_suffix("-latest").unwrap_or(name);
+    // Versions of the same model, which its makers' other names leave out.
+    let versions: &[&str] = match () {
+        () if name.starts_with("claude") => &["-v1", "-v2"],
+        () if name.starts_with("gemini") => &["-001", "-002"],
+        () => &[],
+    };
+    let name = versions.iter().find_map(|it| name.strip_suffix(it)).unwrap_or(name);
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    // Bedrock has a revision after the date; elsewhere, as in `deepseek-v3`, it is a version.
-    let dated = name.rsplit_once("-v").filter(|(rest, revision)| {
-        let has_date = rest.rsplit('-').next().is_some_and(|it| it.len() == 8 && is_digits(it));
-        has_date && !revision.is_empty() && is_digits(revision)
-    });
-    let name = dated.map_or(name, |(rest, _)| rest);
+    // The month of a preview: `gemini-2.5-flash-preview-09-2025`.
+    if let Some((rest, [b'-', b'0' | b'1', _, b'-', b'2', b'0', _, _])) =
+        name.as_bytes().split_last_chunk::<8>()
+        && is_digits(&name[rest.len() + 1..].replace('-', ""))
+        && !rest.is_empty()
+    {
+        return &name[..rest.len()];
+    }
     for length in ["-2025-08-07".len(), "-20250807".len()] {
         let Some((rest, suffix)) =
             name.len().checked_sub(length).and_then(|at| name.split_at_checked(at))
@@ -94,6 +103,11 @@ mod tests {
                 "mistral-large",
                 "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.mistral.mistral-large",
             ),
+            ("us.anthropic.claude-opus-4-6-v1:0", "claude-opus-4-6"),
+            ("us.anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5"),
+            ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5-20250929"),
+            ("gemini-2.0-flash", "gemini-2.0-flash-001"),
+            ("gemini-2.5-flash-preview", "gemini-2.5-flash-preview-09-2025"),
         ] {
             assert!(is_same_model(one, other), "{one} {other}");
         }
@@ -106,6 +120,9 @@ mod tests {
             ("deepseek", "deepseek-v3"),
             ("qwen2.5-coder", "coder"),
             ("kimi-k2.5", "5"),
+            ("claude-opus-4-6", "claude-sonnet-4-6"),
+            ("gemini-2.5-pro", "gemini-2.5-flash"),
+            ("deepseek-v4-pro", "deepseek-v4-flash"),
         ] {
             assert!(!is_same_model(one, other), "{one} {other}");
         }

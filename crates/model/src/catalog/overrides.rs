@@ -65,6 +65,37 @@ mod tests {
         assert_eq!(catalog.find("claude-haiku-5-5-20261007").context_window, 1_000_000);
     }
 
+    /// The limit that the user states is asked for on every wire; those of the built-in facts are not.
+    #[test]
+    fn a_limit_of_the_output_is_the_users() {
+        let limits = |catalog: &Catalog, id: &str| {
+            let info = catalog.find(id);
+            (info.max_output, info.output_limit)
+        };
+        let known = Catalog::of_host("api.anthropic.com");
+        assert_eq!(limits(&known, "claude-haiku-5-5"), (128_000, None));
+        assert_eq!(limits(&known, "nobody"), (16_384, None));
+        let own = overrides(
+            r#"{"overrides": [{"id": "claude-*", "max_output": 32000},
+                {"id": "small-*", "context_window": 8000, "max_output": 9000}]}"#,
+        );
+        let own = known.with_overrides(&own, "anthropic");
+        assert_eq!(limits(&own, "claude-haiku-5-5"), (32_000, Some(32_000)));
+        assert_eq!(limits(&own, "claude-haiku-5-5-20261007"), (32_000, Some(32_000)));
+        // There is room for the input.
+        assert_eq!(limits(&own, "small-1"), (2000, Some(2000)));
+        let whole = r#"{"families": [{"id": "f", "names": ["m*"], "max_output": 7000}],
+            "models": [{"id": "m1"}, {"id": "m2", "max_output": 5}, {"id": "x"}, {"id": "gpt-5-mini"}]}"#;
+        let CatalogFile::Whole(whole) = parse_file(whole).unwrap() else { panic!() };
+        assert_eq!(limits(&whole, "m1"), (7000, Some(7000)));
+        assert_eq!(limits(&whole, "m2"), (5, Some(5)));
+        assert_eq!(limits(&whole, "m3"), (7000, Some(7000)));
+        assert_eq!(limits(&whole, "x"), (16_384, None));
+        assert_eq!(limits(&whole, "gpt-5-mini"), (128_000, None));
+        let hosted = Catalog::hosted();
+        assert!(hosted.models().iter().all(|model| model.output_limit.is_none()));
+    }
+
     #[test]
     fn a_default_of_the_user_is_the_only_one() {
         let own = overrides(r#"{"overrides": [{"id": "gpt-5-mini", "is_default": true}]}"#);

@@ -109,6 +109,7 @@ pub fn parse_file(text: &str) -> Result<CatalogFile, String> {
             return Err(format!("it has more than {MAX_ENTRIES} overrides"));
         }
         overrides.iter().try_for_each(check_override)?;
+        let overrides = overrides.into_iter().map(Entry::of_user).collect();
         return Ok(CatalogFile::Overrides(Overrides::new(overrides)));
     };
     if !overrides.is_empty() {
@@ -122,7 +123,14 @@ pub fn parse_file(text: &str) -> Result<CatalogFile, String> {
     if models.len().max(families.len()) > MAX_ENTRIES {
         return Err(format!("it lists more than {MAX_ENTRIES} models or families"));
     }
-    resolved_all(models, families, inherited(text)).map(CatalogFile::Whole)
+    let inherited = inherited(text);
+    // The built-in catalogs inherit nothing.
+    let own = |entries: Vec<Entry>| match inherited.is_empty() {
+        true => entries,
+        false => entries.into_iter().map(Entry::of_user).collect(),
+    };
+    let (models, families) = (own(models), own(families));
+    resolved_all(models, families, inherited).map(CatalogFile::Whole)
 }
 
 /// The catalog of these models and families; `inherited` are families that come after them.

@@ -111,7 +111,13 @@ pub(super) fn reason(data: &[u8]) -> Option<Failure> {
 /// The tokens of a response. `None` when they are unknown: a count that cannot be read costs no response.
 fn usage(value: &Value) -> Option<Usage> {
     match Option::<WireUsage>::deserialize(value) {
-        Ok(wire) => wire.map(Usage::from),
+        Ok(wire) => wire.map(Usage::from).filter(|usage| {
+            let is_believed = usage.is_believed();
+            if !is_believed {
+                tracing::warn!(?usage, "the model provider sent a `usage` that no response has");
+            }
+            is_believed
+        }),
         Err(error) => {
             let value = excerpt(&value.to_string());
             tracing::warn!(%error, value, "the model provider sent a `usage` that cannot be read");

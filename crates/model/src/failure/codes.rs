@@ -11,6 +11,7 @@ pub(super) fn classify(code: &str) -> Option<(FailureKind, bool)> {
         | "contextwindowexceedederror"
         | "context_too_long"
         | "string_above_max_length"
+        | "request_too_large"
         | "model_context_window_exceeded" => (FailureKind::ContextWindowExceeded, false),
         "insufficient_quota"
         | "usage_limit_reached"
@@ -79,6 +80,8 @@ pub(super) fn classify(code: &str) -> Option<(FailureKind, bool)> {
         | "expired_token"
         | "invalid_token"
         | "account_deactivated"
+        | "api_key_invalid"
+        | "api_key_expired"
         | "401" => (FailureKind::Unauthorized, false),
         "permission_denied"
         | "permission_error"

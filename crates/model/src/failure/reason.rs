@@ -60,7 +60,9 @@ fn collect(value: &Value, depth: usize, texts: &mut Vec<String>, codes: &mut Vec
         }
         Value::Object(members) => {
             if depth > 0 {
-                let named = ["code", "type", "status"].iter().filter_map(|name| members.get(*name));
+                let named = ["code", "type", "status", "reason"]
+                    .iter()
+                    .filter_map(|name| members.get(*name));
                 codes.extend(named.filter_map(|name| match name {
                     Value::String(text) => Some(text.clone()),
                     Value::Number(number) => Some(number.to_string()),

@@ -176,9 +176,8 @@ async fn refusals_that_pass_and_those_that_are_final() {
     for status in ["408 Request Timeout", "409 Conflict", "425 Too Early"] {
         check(status, "", HttpConnectionFailed, Retry::Request).await;
     }
-    for status in ["404 Not Found", "413 Content Too Large"] {
-        check(status, "", HttpConnectionFailed, Retry::Never).await;
-    }
+    check("404 Not Found", "", HttpConnectionFailed, Retry::Never).await;
+    check("413 Content Too Large", "", FailureKind::ContextWindowExceeded, Retry::Never).await;
     let limited = "429 Too Many Requests";
     for error in [
         r#"{"type":"usage_not_included"}"#,

@@ -240,6 +240,32 @@ async fn a_provider_of_which_nothing_is_known_is_offered_functions_alone() {
     }
 }
 
+// Effect of `model_providers.<id>.structured_output`.
+#[tokio::test]
+async fn a_provider_that_takes_schemas_gets_one() {
+    for (keys, is_sent) in [("", false), ("structured_output = true", true)] {
+        let env = TestEnvironment::with_responses(json!([says("{}")])).await;
+        let origin = env.model().base_url().trim_end_matches("/v1").to_owned();
+        let keys = format!("base_url = \"{origin}\"\nwire_api = \"messages\"\n{keys}");
+        use_provider(&env, "acme", "glm-5", &keys);
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        let schema = json!({ "type": "object", "additionalProperties": false });
+        let turn = json!({ "threadId": thread, "input": [{ "type": "text", "text": "x" }], "outputSchema": schema });
+        let turn = peer.run_turn_with(turn).await;
+        assert_eq!(turn["status"] == "completed", is_sent, "{turn}");
+        if is_sent {
+            let requests = env.model().raw_requests();
+            assert!(requests[0].contains("\"output_config\""), "{}", requests[0]);
+        } else {
+            let message = turn["error"]["message"].as_str().unwrap();
+            assert!(message.contains("model_providers.acme.structured_output = true"), "{message}");
+            assert!(env.model().raw_requests().is_empty());
+        }
+    }
+}
+
 // Effect of `model_providers.<id>.one_system_message`.
 #[tokio::test]
 async fn a_provider_that_takes_one_system_message_gets_one() {

@@ -148,6 +148,7 @@ pub fn prompt(prompt: Prompt, cache_key: &str, info: &model::catalog::ModelInfo)
             let session::CacheHints { stable, passing, is_long } = prompt.input.cache();
             model::CacheHints { stable, passing, is_long }
         },
+        output: model::OutputLimits { longest: Some(info.max_output), stated: info.output_limit },
         input: prompt.input.into_items(),
         tools: prompt.tools,
         parallel_tool_calls: info.supports_parallel_tool_calls,
@@ -158,6 +159,7 @@ pub fn prompt(prompt: Prompt, cache_key: &str, info: &model::catalog::ModelInfo)
         cache_key: Some(arc(cache_key.to_owned())),
         service_tier: prompt.service_tier.map(arc),
         include_encrypted_reasoning: info.supports_reasoning,
+        reasoning_member: prompt.reasoning_member,
         left_out: prompt.left_out,
     }
 }

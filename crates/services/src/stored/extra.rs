@@ -148,6 +148,7 @@ enum ConcessionShape {
     MergedMessages,
     AlternatingRoles,
     UserAtEnd,
+    ReasoningMember,
 }
 
 /// Why a queue waits, in its stored shape.

@@ -445,6 +445,7 @@ fn prompt(
         verbosity: None,
         output_schema: Some(document::schema()),
         service_tier: settings.service_tier.clone(),
+        reasoning_member: false,
         left_out: Vec::new(),
     })
 }

@@ -136,6 +136,10 @@ impl Refused {
 
     /// The parts that a request could do without, the most likely first.
     pub(super) fn concessions(&self) -> Vec<Concession> {
+        if let Some(repairs) = self.named_cause() {
+            // What other repairs would change is not what was refused.
+            return repairs;
+        }
         let mut found = Vec::new();
         // A place is exact; a text may name several things.
         found.extend(self.of_tool_place());
@@ -156,12 +160,6 @@ impl Refused {
         }
         if self.is_about_tool_types() {
             found.push(Concession::ToolTypes);
-        }
-        if self.says(&["thought_signature", "thought signature", "missing `reasoning_content`"])
-            || (self.says(&["reasoning_content"]) && self.says(&["missing", "must be passed"]))
-        {
-            // Calls of another model lack it.
-            found.extend(self.calls_as_text());
         }
         if self.is_about_reasoning() {
             found.extend(self.reasoning());
@@ -184,6 +182,49 @@ impl Refused {
         found.extend(self.form_of_messages());
         found.extend(self.general());
         found
+    }
+
+    /// The repairs of a cause that the text names in words of its own, whatever place it has next to them: places are
+    /// those of the provider's wire, and not of the history.
+    fn named_cause(&self) -> Option<Vec<Concession>> {
+        let is_missing = self.says(&["missing", "must be passed", "is required", "must have"]);
+        if self.says(&["thought_signature", "thought signature"]) {
+            // Calls of another model lack it.
+            return Some(if is_missing { self.calls_as_text() } else { self.reasoning() });
+        }
+        if self.says(&["reasoning_content"]) && is_missing {
+            let member = std::iter::once(Concession::ReasoningMember);
+            return Some(member.chain(self.calls_as_text()).collect());
+        }
+        let is_opaque = self.says(&["signature", "encrypted content", "encrypted_content"])
+            || (self.says(&["thinking", "reasoning"]) && self.says(&["block"]));
+        let is_refused = self.says(&[
+            "invalid signature",
+            "invalid `signature`",
+            "not valid",
+            "could not be",
+            "cannot be",
+            "mismatch",
+            "does not match",
+            "expired",
+            "verif",
+            "decrypt",
+            "corrupt",
+        ]);
+        if is_opaque && is_refused {
+            return Some(self.reasoning());
+        }
+        let is_of_other_wire = self.says(&["messages.", "messages[", "contents[", "contents."]);
+        if is_of_other_wire && self.has_images() && self.wrong.contains("image") {
+            return Some(vec![Concession::Images]);
+        }
+        // One that is offered is not refused for its name.
+        let calls = self.items.iter().filter(|item| item["call_id"].is_string());
+        let mut names = calls.filter_map(|item| item["name"].as_str());
+        let tool = names.find(|name| {
+            self.names_any(&[&name.to_lowercase()]) && !self.tool_names.contains(*name)
+        });
+        tool.map(|name| vec![Concession::CallsOf(name.to_owned())])
     }
 
     /// Refusals of the order of messages, or of a missing text.

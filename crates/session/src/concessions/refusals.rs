@@ -203,7 +203,29 @@ const REFUSALS: &[(&str, &str, &str)] = &[
     (
         "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
         "call",
-        "ItemType:function_call",
+        "ReasoningMember",
+    ),
+    // Places are those of another wire, and the words name the cause.
+    (
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "said thought call developer",
+        "EarlierReasoning",
+    ),
+    ("Thought signature is not valid.", "thought call said", "EarlierReasoning"),
+    (
+        "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
+        "said thought call",
+        "Reasoning",
+    ),
+    (
+        "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum",
+        "said image developer",
+        "Images",
+    ),
+    (
+        "messages.1.content.0.tool_use.name: `gone` is no tool",
+        "said call developer",
+        "CallsOf:gone",
     ),
     ("unknown field `encrypted_content`", "thought", "Member:encrypted_content"),
     // About something else.
@@ -232,6 +254,27 @@ fn refusals_of_real_servers_are_understood() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A refusal that names its cause costs one more request, and no repair of anything else follows.
+#[test]
+fn a_named_cause_is_repaired_alone() {
+    for says in [
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "Thought signature is not valid.",
+    ] {
+        let (mut concessions, history) =
+            (Concessions::default(), items("said thought call developer"));
+        let mut sent = prompt(&history);
+        concessions.learn(&refusal(says, 0), &sent).unwrap();
+        concessions.apply(&mut sent);
+        let kinds: Vec<Value> =
+            sent.input.iter().map(|item| serde_json::from_str(item).unwrap()).collect();
+        assert!(kinds.iter().all(|item| item["type"] != "reasoning"), "{says}");
+        assert_eq!(sent.input.len(), history.len() - 1, "{says}");
+        // Nothing is left that the words could mean.
+        assert_eq!(concessions.learn(&refusal(says, 0), &sent), None, "{says}");
+    }
 }
 
 #[test]

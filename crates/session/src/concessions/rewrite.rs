@@ -63,6 +63,7 @@ pub(super) fn apply(concession: &Concession, prompt: &mut Prompt) {
             prompt.use_one_system_message();
             messages::merge(prompt);
         }
+        Concession::ReasoningMember => prompt.reasoning_member = true,
         Concession::UserAtEnd => messages::end_with_user(prompt),
     }
 }

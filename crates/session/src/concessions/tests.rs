@@ -324,6 +324,7 @@ pub(super) fn prompt(items: &[std::sync::Arc<str>]) -> Prompt {
         verbosity: Some("low".into()),
         output_schema: None,
         service_tier: Some("flex".into()),
+        reasoning_member: false,
         left_out: Vec::new(),
     }
 }

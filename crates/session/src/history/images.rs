@@ -226,6 +226,7 @@ mod tests {
             verbosity: None,
             output_schema: None,
             service_tier: None,
+            reasoning_member: false,
             left_out: Vec::new(),
         };
         let whole = prompt.weight();

@@ -39,6 +39,8 @@ pub enum Concession {
     UserAtEnd,
     /// Texts without characters become a word.
     NoEmptyTexts,
+    /// Messages of the model have a member for their reasoning.
+    ReasoningMember,
     /// Items have the members that the API gives them: ids, states, annotations.
     AllMembers,
     /// Messages and outputs that have only text have it as one text.

@@ -32,6 +32,8 @@ pub struct Prompt {
     pub output_schema: Option<Arc<str>>,
     /// Service tier.
     pub service_tier: Option<String>,
+    /// Each message of the model has a member for its reasoning, on wires with one: the provider demands it.
+    pub reasoning_member: bool,
     /// Further members of the request that its provider refused.
     pub left_out: Vec<String>,
 }
@@ -53,6 +55,7 @@ impl Prompt {
             verbosity: None,
             output_schema: None,
             service_tier: settings.service_tier.clone(),
+            reasoning_member: false,
             left_out: Vec::new(),
         }
     }

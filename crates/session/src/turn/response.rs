@@ -106,6 +106,7 @@ impl Turn {
             verbosity: settings.verbosity.clone(),
             output_schema,
             service_tier: self.service_tier.as_ref().unwrap_or(&settings.service_tier).clone(),
+            reasoning_member: false,
             left_out: Vec::new(),
         }
     }

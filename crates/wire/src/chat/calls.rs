@@ -1,5 +1,6 @@
 //! Pieces of tool calls in a Chat Completions stream. Servers leave out ids or indices, repeat them, or send the name
-//! late: a piece belongs to the call with its id, else to the last one with its index, else to the last one.
+//! late: a piece belongs to the call with its id and its index, else to the last one with its index, else to the last
+//! one. Of calls with the same id, each after the first gets a new one.
 
 use std::borrow::Cow;
 
@@ -7,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::builder::{Builder, Sink, malformed};
+use crate::event::Event;
 use crate::failure::Failure;
 use crate::json::{Count, Lenient};
 use crate::kind::Wire;
@@ -18,6 +20,8 @@ pub(super) struct Calls(Vec<Call>);
 #[derive(Debug)]
 struct Call {
     id: String,
+    /// An earlier call has its id.
+    is_repeated: bool,
     /// The server's index.
     index: Option<u64>,
     state: State,
@@ -117,7 +121,13 @@ impl Calls {
                 }
                 let state = State::Unnamed(String::new());
                 let id = piece.id.as_str().to_owned();
-                self.0.push(Call { id, index: piece.index.0, state, extra: None });
+                let is_repeated = !id.is_empty() && self.0.iter().any(|call| call.id == id);
+                if is_repeated {
+                    let (member, reason) = ("tool_calls[].id", "an id that repeats is replaced");
+                    sink(Event::Warning { member, reason });
+                }
+                let index = piece.index.0;
+                self.0.push(Call { id, is_repeated, index, state, extra: None });
                 self.0.len() - 1
             }
         };
@@ -136,7 +146,8 @@ impl Calls {
                 return Ok(());
             }
             let before = std::mem::take(before);
-            let item = builder.open_call(&call.id, name, sink)?;
+            let id = if call.is_repeated { "" } else { &call.id };
+            let item = builder.open_call(id, name, sink)?;
             call.state = State::Open(item, is_custom);
             push(builder, item, is_custom, &before, sink)?;
         }
@@ -149,7 +160,18 @@ impl Calls {
     /// The call that a piece belongs to; `None` if it begins one.
     fn position(&self, piece: &Piece<'_>, name: &str) -> Option<usize> {
         if !piece.id.is_empty() {
-            let known = self.0.iter().rposition(|call| call.id == piece.id.as_str());
+            let has_id = |call: &Call| call.id == piece.id.as_str();
+            let exact = |call: &Call| has_id(call) && call.index == piece.index.0;
+            // A name at another index begins another call, whatever its id.
+            let is_start = |call: &Call| {
+                let has_index = call.index.is_some() && piece.index.0.is_some();
+                has_index && !name.is_empty()
+            };
+            let known = self
+                .0
+                .iter()
+                .rposition(exact)
+                .or_else(|| self.0.iter().rposition(|call| has_id(call) && !is_start(call)));
             // The id may come after the first piece.
             let unnamed = |call: &Call| call.id.is_empty() && call.index == piece.index.0;
             return known.or_else(|| {

@@ -14,7 +14,7 @@ use crate::builder::{
 use crate::envelope::Payload;
 use crate::event::{End, Event, Stop, Usage};
 use crate::failure::{Failure, FailureKind};
-use crate::json::{At, Count, Lenient, Object, array, quoted};
+use crate::json::{At, Count, Lenient, Object, Tokens, array, quoted};
 use crate::kind::Wire;
 
 /// Decodes one response.
@@ -407,6 +407,7 @@ impl Decoder {
         // A count that cannot be read costs no response.
         if let Ok(Some(usage)) = serde_json::from_str::<Option<WireUsage>>(raw.get()) {
             self.usage = usage.total();
+            self.builder.see_usage(self.usage);
         }
     }
 }
@@ -439,31 +440,31 @@ fn inner_usage(raw: &RawValue) -> Option<&RawValue> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WireUsage {
-    prompt_tokens: Count,
-    completion_tokens: Count,
-    total_tokens: Count,
+    prompt_tokens: Tokens,
+    completion_tokens: Tokens,
+    total_tokens: Tokens,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
     /// DeepSeek.
-    prompt_cache_hit_tokens: Count,
+    prompt_cache_hit_tokens: Tokens,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct PromptDetails {
-    cached_tokens: Count,
-    cache_write_tokens: Count,
+    cached_tokens: Tokens,
+    cache_write_tokens: Tokens,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct CompletionDetails {
-    reasoning_tokens: Count,
+    reasoning_tokens: Tokens,
 }
 
 impl WireUsage {
     fn total(self) -> Usage {
-        let number = |count: Count| count.0.unwrap_or_default();
+        let number = |count: Tokens| count.0.unwrap_or_default();
         let input = number(self.prompt_tokens);
         let details = self.prompt_tokens_details.unwrap_or_default();
         let cached = number(details.cached_tokens).max(number(self.prompt_cache_hit_tokens));
@@ -476,10 +477,10 @@ impl WireUsage {
         }
         Usage {
             input,
-            cached: cached.min(input),
-            written: number(details.cache_write_tokens).min(input),
+            cached: Tokens::part(cached, input),
+            written: Tokens::part(number(details.cache_write_tokens), input),
             output,
-            reasoning: reasoning.min(output),
+            reasoning: Tokens::part(reasoning, output),
             ..Usage::default()
         }
     }

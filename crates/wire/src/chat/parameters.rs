@@ -182,9 +182,12 @@ pub(super) fn write_thinking(
         ChatThinking::Object => {
             body.object("reasoning", |reasoning| reasoning.text("effort", effort));
         }
-        ChatThinking::Type => body.object("thinking", |thinking| {
-            thinking.text("type", if is_on { "enabled" } else { "disabled" });
-        }),
+        ChatThinking::Type => {
+            warn_of_level(effort, warnings);
+            body.object("thinking", |thinking| {
+                thinking.text("type", if is_on { "enabled" } else { "disabled" });
+            });
+        }
         ChatThinking::Budget => {
             // The server takes the switch in streams alone.
             if request.stream || !is_on {
@@ -196,12 +199,20 @@ pub(super) fn write_thinking(
                 warnings.add("reasoning.effort", "the server thinks in streams alone");
             }
         }
-        ChatThinking::Template => body.object("chat_template_kwargs", |object| {
-            object.bool("enable_thinking", is_on);
-        }),
+        ChatThinking::Template => {
+            warn_of_level(effort, warnings);
+            body.object("chat_template_kwargs", |object| object.bool("enable_thinking", is_on));
+        }
         ChatThinking::None => {
             warnings.add("reasoning.effort", "the model has no switch for thinking");
         }
+    }
+}
+
+/// Warns of an effort between none and all, where a server has only a switch.
+fn warn_of_level(effort: &str, warnings: &mut Warnings) {
+    if !matches!(effort, "none" | "high") {
+        warnings.add("reasoning.effort", "the server has no levels: it thinks, or does not");
     }
 }
 

@@ -12,7 +12,7 @@ use crate::builder::{
 use crate::envelope::Payload;
 use crate::event::{End, Event, OutputItem, Stop, Usage};
 use crate::failure::{Failure, FailureKind};
-use crate::json::{At, Count, Lenient, Object, array};
+use crate::json::{At, Count, Lenient, Object, Tokens, array};
 use crate::kind::Wire;
 
 /// Decodes one response.
@@ -421,24 +421,25 @@ impl Decoder {
         #[derive(Deserialize, Default)]
         #[serde(default, rename_all = "camelCase")]
         struct Counts {
-            prompt_token_count: Count,
-            cached_content_token_count: Count,
-            candidates_token_count: Count,
-            thoughts_token_count: Count,
-            tool_use_prompt_token_count: Count,
+            prompt_token_count: Tokens,
+            cached_content_token_count: Tokens,
+            candidates_token_count: Tokens,
+            thoughts_token_count: Tokens,
+            tool_use_prompt_token_count: Tokens,
         }
         // A count that cannot be read costs no response.
         let Ok(counts) = serde_json::from_str::<Counts>(raw.get()) else { return };
-        let number = |count: Count| count.0.unwrap_or_default();
+        let number = |count: Tokens| count.0.unwrap_or_default();
         let input = number(counts.prompt_token_count);
         let thoughts = number(counts.thoughts_token_count);
         self.usage = Usage {
             input: input.saturating_add(number(counts.tool_use_prompt_token_count)),
-            cached: number(counts.cached_content_token_count).min(input),
+            cached: Tokens::part(number(counts.cached_content_token_count), input),
             output: number(counts.candidates_token_count).saturating_add(thoughts),
             reasoning: thoughts,
             ..Usage::default()
         };
+        self.builder.see_usage(self.usage);
     }
 }
 

@@ -210,7 +210,9 @@ fn write_thinking(
             (_, None) | (GeminiThinking::None, _) => {}
             (GeminiThinking::Budget, Some("none")) => thinking.number("thinkingBudget", 0),
             (GeminiThinking::Budget, Some(effort)) => {
-                thinking.number("thinkingBudget", budget_of(effort));
+                // Thoughts count against the limit: half of it stays for the answer.
+                let share = request.max_output_tokens.map_or(u64::MAX, |limit| limit / 2);
+                thinking.number("thinkingBudget", budget_of(effort).min(share));
             }
             (GeminiThinking::Level, Some(effort)) => {
                 let level = match effort {

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::document;
 use super::usage::{MessagesUsage, service_tier};
 use crate::builder::{
-    Builder, ResponseContext, Sink, event_text, foreign_wire, malformed, other_wire,
+    Builder, ResponseContext, Sink, event_text, foreign_wire, is_believed, malformed, other_wire,
     stop_with_calls,
 };
 use crate::envelope::Payload;
@@ -166,6 +166,7 @@ impl Decoder {
             "message_delta" => {
                 self.builder.keep(0)?;
                 self.usage.merge(event.usage);
+                self.builder.see_usage(self.usage.total());
                 if let Some(delta) = &event.delta {
                     self.set_stop(delta.stop_reason.as_str(), delta.stop_sequence.as_str())?;
                 }
@@ -222,8 +223,9 @@ impl Decoder {
         let message: Message<'_> =
             serde_json::from_str(raw.get()).map_err(|error| malformed(Wire::Messages, error))?;
         self.usage.merge(message.usage);
+        self.builder.see_usage(self.usage.total());
         self.service_tier = message.usage.and_then(service_tier);
-        let usage = Some(self.usage.total());
+        let usage = Some(self.usage.total()).filter(|usage| is_believed(*usage));
         self.builder.create(message.id.as_str(), message.model.as_str(), usage, sink);
         Ok(())
     }
@@ -459,7 +461,15 @@ impl Decoder {
                 return self.builder.fail(&failure, usage, sink);
             }
         }
-        let stop = stop_with_calls(stop, self.builder.has_calls());
+        let has_calls = self.builder.has_calls();
+        let stop = match stop_with_calls(stop, has_calls) {
+            Stop::ToolUse if !has_calls => {
+                let reason = "the answer stops for a tool that it does not call";
+                sink(Decoded::Warning { member: "stop_reason", reason });
+                Stop::EndTurn
+            }
+            stop => stop,
+        };
         let end = End { stop, usage, service_tier: self.service_tier.take() };
         self.builder.end(&end, sink);
     }

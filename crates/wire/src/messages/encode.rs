@@ -17,6 +17,9 @@ pub struct Encoder {
     open: Vec<Open>,
     /// A search whose own blocks may follow in an envelope: its id and query, and whether it failed.
     search: Option<(String, String, bool)>,
+    /// The block for a signature after a text: a message of the API never ends with one, so that it is written before
+    /// the next block, or not at all.
+    signature: Option<String>,
     pub(crate) warnings: Warnings,
 }
 
@@ -44,7 +47,14 @@ impl Encoder {
     /// Begins a response.
     #[must_use]
     pub fn new(context: EncodeContext) -> Self {
-        Self { context, next: 0, open: Vec::new(), search: None, warnings: Warnings::default() }
+        Self {
+            context,
+            next: 0,
+            open: Vec::new(),
+            search: None,
+            signature: None,
+            warnings: Warnings::default(),
+        }
     }
 
     /// Appends the stream's bytes for an event.
@@ -135,6 +145,9 @@ impl Encoder {
         out: &mut String,
         block: impl FnOnce(&mut Members<'_>),
     ) -> u64 {
+        if let Some(signature) = self.signature.take() {
+            self.raw_block(&signature, out);
+        }
         let number = self.next;
         self.next += 1;
         self.open.push(Open { item, block: number, kind, has_delta: false });
@@ -258,6 +271,10 @@ impl Encoder {
         }
         self.flush_search(out);
         let Some(block) = self.find(index).map(|open| open.block) else {
+            if is_text_signature(item) {
+                self.signature = blocks.into_iter().next();
+                return;
+            }
             return blocks.iter().for_each(|block| self.raw_block(block, out));
         };
         // The text was streamed; its signature ends the block.
@@ -292,6 +309,17 @@ fn blocks_of(item: &OutputItem, context: &EncodeContext) -> Vec<String> {
         write_thinking(block, &texts.join("\n\n"), signature.as_deref().unwrap_or_default());
     });
     vec![block]
+}
+
+/// Returns whether a reasoning item is only the signature after a text, which its wire can do without.
+fn is_text_signature(item: &OutputItem) -> bool {
+    let OutputItem::Reasoning { summary, content, encrypted, .. } = item else { return false };
+    let envelope = encrypted.as_deref().and_then(Envelope::read);
+    let is_signature = matches!(
+        envelope,
+        Some(Envelope { wire: Wire::Gemini, payload: Payload::TextSignature(_), .. })
+    );
+    is_signature && summary.is_empty() && content.is_empty()
 }
 
 fn write(out: &mut String, kind: &str, members: impl FnOnce(&mut Members<'_>)) {
@@ -433,7 +461,10 @@ pub(crate) fn whole_response(response: &Response, context: &EncodeContext, out: 
     object(out, |body| {
         write_head(body, &response.id, context.model_of(&response.model));
         body.array("content", |list| {
-            for (at, (_, item)) in response.items.iter().enumerate() {
+            let is_shown = |item: &OutputItem| !is_text_signature(item);
+            let shown = response.items.iter().rposition(|(_, item)| is_shown(item));
+            let items = &response.items[..shown.map_or(0, |last| last + 1)];
+            for (at, (_, item)) in items.iter().enumerate() {
                 let next = response.items.get(at + 1).map(|(_, item)| item);
                 write_blocks(item, next, context, list);
             }

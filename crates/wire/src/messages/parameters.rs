@@ -198,11 +198,13 @@ pub(super) fn write_thinking(
         });
         return true;
     }
-    if max_tokens <= MIN_BUDGET {
+    // Half of the limit stays for the answer and its calls.
+    let share = max_tokens / 2;
+    if share < MIN_BUDGET {
         warnings.add("reasoning.effort", "the output limit leaves no room for thinking");
         return false;
     }
-    let budget = crate::shared::budget_of(effort).min(max_tokens - 1).max(MIN_BUDGET);
+    let budget = crate::shared::budget_of(effort).min(share);
     body.object("thinking", |thinking| {
         thinking.text("type", "enabled");
         thinking.number("budget_tokens", budget);

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::event::Usage;
-use crate::json::{Count, Lenient};
+use crate::json::{Lenient, Tokens};
 
 /// Counts of a response; later ones replace earlier ones, member by member.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,10 +23,10 @@ pub(super) struct MessagesUsage {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WireUsage<'a> {
-    input_tokens: Count,
-    cache_creation_input_tokens: Count,
-    cache_read_input_tokens: Count,
-    output_tokens: Count,
+    input_tokens: Tokens,
+    cache_creation_input_tokens: Tokens,
+    cache_read_input_tokens: Tokens,
+    output_tokens: Tokens,
     cache_creation: Option<Creation>,
     output_tokens_details: Option<OutputDetails>,
     server_tool_use: Option<ServerToolUse>,
@@ -37,19 +37,19 @@ struct WireUsage<'a> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Creation {
-    ephemeral_1h_input_tokens: Count,
+    ephemeral_1h_input_tokens: Tokens,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct OutputDetails {
-    thinking_tokens: Count,
+    thinking_tokens: Tokens,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ServerToolUse {
-    web_search_requests: Count,
+    web_search_requests: Tokens,
 }
 
 #[derive(Deserialize, Default)]
@@ -57,8 +57,8 @@ struct ServerToolUse {
 struct Iteration<'a> {
     #[serde(borrow, rename = "type")]
     kind: Lenient<'a>,
-    input_tokens: Count,
-    output_tokens: Count,
+    input_tokens: Tokens,
+    output_tokens: Tokens,
 }
 
 impl MessagesUsage {
@@ -68,7 +68,7 @@ impl MessagesUsage {
         else {
             return;
         };
-        let set = |count: &mut u64, new: Count| *count = new.0.unwrap_or(*count);
+        let set = |count: &mut u64, new: Tokens| *count = new.0.unwrap_or(*count);
         set(&mut self.input, usage.input_tokens);
         set(&mut self.written, usage.cache_creation_input_tokens);
         set(&mut self.read, usage.cache_read_input_tokens);
@@ -80,7 +80,7 @@ impl MessagesUsage {
         if let Some(iterations) = usage.iterations {
             let compactions = iterations.iter().filter(|it| it.kind.as_str() == "compaction");
             self.compaction = compactions.fold((0, 0), |(input, output), it| {
-                let count = |count: Count| count.0.unwrap_or_default();
+                let count = |count: Tokens| count.0.unwrap_or_default();
                 (
                     u64::saturating_add(input, count(it.input_tokens)),
                     u64::saturating_add(output, count(it.output_tokens)),
@@ -96,9 +96,9 @@ impl MessagesUsage {
             input: input.into_iter().fold(0, u64::saturating_add),
             cached: self.read,
             written: self.written,
-            written_hour: self.written_hour.min(self.written),
+            written_hour: Tokens::part(self.written_hour, self.written),
             output: self.output.saturating_add(self.compaction.1),
-            reasoning: self.thinking.min(self.output),
+            reasoning: Tokens::part(self.thinking, self.output),
             searches: self.searches,
         }
     }

@@ -4,10 +4,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::builder::{MAX_IDLE_EVENTS, MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Sink};
-use crate::builder::{ResponseContext, event_text, foreign_wire, malformed, other_wire};
+use crate::builder::{ResponseContext, believed, event_text, foreign_wire, malformed, other_wire};
 use crate::event::{End, Event as Decoded, OutputItem, Stop, Usage};
 use crate::failure::{Failure, FailureKind};
-use crate::json::{At, Count, Lenient, Object};
+use crate::json::{At, Count, Lenient, Object, Tokens};
 use crate::kind::Wire;
 
 /// Decodes one response.
@@ -103,7 +103,8 @@ impl Decoder {
         }
         self.create(None, sink);
         self.is_ended = true;
-        sink(Decoded::Failed { failure, usage: self.usage });
+        let usage = believed(self.usage, sink);
+        sink(Decoded::Failed { failure, usage });
     }
 
     fn read(&mut self, text: &str, sink: &mut Sink<'_>) -> Result<(), Failure> {
@@ -273,7 +274,8 @@ impl Decoder {
         let service_tier = response.opt_text(&at, "service_tier").ok().flatten();
         let service_tier = service_tier.map(std::borrow::Cow::into_owned);
         self.is_ended = true;
-        sink(Decoded::Ended(&End { stop, usage: self.usage, service_tier }));
+        let usage = believed(self.usage, sink);
+        sink(Decoded::Ended(&End { stop, usage, service_tier }));
         Ok(())
     }
 }
@@ -290,32 +292,35 @@ fn read_usage(raw: &RawValue) -> Usage {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct Counts {
-        input_tokens: Count,
+        input_tokens: Tokens,
         input_tokens_details: Option<InputDetails>,
-        output_tokens: Count,
+        output_tokens: Tokens,
         output_tokens_details: Option<OutputDetails>,
     }
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct InputDetails {
-        cached_tokens: Count,
-        cache_write_tokens: Count,
-        cache_write_1h_tokens: Count,
+        cached_tokens: Tokens,
+        cache_write_tokens: Tokens,
+        cache_write_1h_tokens: Tokens,
     }
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct OutputDetails {
-        reasoning_tokens: Count,
+        reasoning_tokens: Tokens,
     }
     let counts: Counts = serde_json::from_str(raw.get()).unwrap_or_default();
     let input = counts.input_tokens_details.unwrap_or_default();
     let output = counts.output_tokens_details.unwrap_or_default();
-    let number = |count: Count| count.0.unwrap_or_default();
+    let number = |count: Tokens| count.0.unwrap_or_default();
     Usage {
         input: number(counts.input_tokens),
         cached: number(input.cached_tokens),
         written: number(input.cache_write_tokens),
-        written_hour: number(input.cache_write_1h_tokens).min(number(input.cache_write_tokens)),
+        written_hour: Tokens::part(
+            number(input.cache_write_1h_tokens),
+            number(input.cache_write_tokens),
+        ),
         output: number(counts.output_tokens),
         reasoning: number(output.reasoning_tokens),
         ..Usage::default()

@@ -41,6 +41,72 @@ fn events_of_another_wire_are_named() {
     // The first event shows what the server speaks; a later one only that the stream is broken.
 }
 
+/// Counts that no response has are none, and those that shrink are not believed; both are named.
+#[test]
+fn nonsense_usage_is_bounded_and_named() {
+    let messages = |first: &str, last: &str| {
+        let start = format!(
+            r#"{{"type":"message_start","message":{{"id":"m","model":"c","usage":{{"input_tokens":7,"output_tokens":{first}}}}}}}"#
+        );
+        let end = format!(
+            r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn"}},"usage":{{"output_tokens":{last}}}}}"#
+        );
+        (Wire::Messages, sse(&[&start, &end, END]))
+    };
+    let chat = |first: &str, last: &str| {
+        let chunk = |count: &str, end: &str| {
+            format!(
+                r#"{{"choices":[{{"delta":{{"content":"x"}},"finish_reason":{end}}}],"usage":{{"prompt_tokens":7,"completion_tokens":{count}}}}}"#
+            )
+        };
+        (Wire::Chat, sse(&[&chunk(first, "null"), &chunk(last, "\"stop\"")]))
+    };
+    let gemini = |first: &str, last: &str| {
+        let chunk = |count: &str, end: &str| {
+            format!(
+                r#"{{"candidates":[{{"content":{{"parts":[{{"text":"x"}}]}}{end}}}],"usageMetadata":{{"promptTokenCount":7,"candidatesTokenCount":{count}}}}}"#
+            )
+        };
+        (Wire::Gemini, sse(&[&chunk(first, ""), &chunk(last, r#","finishReason":"STOP""#)]))
+    };
+    let responses = |_: &str, last: &str| {
+        let end = format!(
+            r#"{{"type":"response.completed","response":{{"id":"r","status":"completed","output":[],"usage":{{"input_tokens":7,"output_tokens":{last}}}}}}}"#
+        );
+        (Wire::Responses, sse(&[&end]))
+    };
+    for make in [&messages as &dyn Fn(&str, &str) -> (Wire, String), &chat, &gemini, &responses] {
+        for (first, last, tokens, words) in [
+            ("1", "20", (7, 20), None),
+            ("1", "2.0", (7, 2), None),
+            ("1", "18446744073709551615", (0, 0), Some("not believed")),
+            ("1", "1e30", (0, 0), Some("not believed")),
+            ("1", "-5", (0, 0), Some("not believed")),
+            ("1000", "10", (7, 1000), Some("shrinks")),
+        ] {
+            let (wire, stream) = make(first, last);
+            if wire == Wire::Responses && first == "1000" {
+                continue;
+            }
+            let (response, lines) = decode(wire, plain_context(), &stream);
+            let usage = response.end.unwrap().unwrap().usage;
+            assert_eq!((usage.input, usage.output), tokens, "{wire} {last}");
+            let named: Vec<&String> =
+                lines.iter().filter(|line| line.starts_with("warning usage")).collect();
+            assert_eq!(named.len(), usize::from(words.is_some()), "{wire} {last}: {lines:?}");
+            assert!(words.is_none_or(|words| named[0].contains(words)), "{wire}: {named:?}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_stops_for_a_tool_without_a_call_is_named() {
+    let stop = r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}"#;
+    let (response, lines) = decode(Wire::Messages, plain_context(), &sse(&[START, stop, END]));
+    assert_eq!(response.end.unwrap().unwrap().stop, wire::Stop::EndTurn);
+    assert!(lines.iter().any(|line| line.starts_with("warning stop_reason")), "{lines:?}");
+}
+
 #[test]
 fn bodies_of_another_wire_are_refused() {
     for (wire, document) in [

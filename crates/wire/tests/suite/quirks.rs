@@ -9,7 +9,10 @@ use crate::support::{decode, plain_context};
 fn means(chunks: &[&str]) -> String {
     let stream: String = chunks.iter().map(|data| format!("data: {data}\n\n")).collect();
     let (response, lines) = decode(Wire::Chat, plain_context(), &stream);
-    let done = lines.iter().filter_map(|line| line.strip_prefix("done ")).map(|line| &line[2..]);
+    let done = lines.iter().filter_map(|line| match line.strip_prefix("done ") {
+        Some(done) => Some(&done[2..]),
+        None => line.starts_with("warning tool_calls").then_some(line.as_str()),
+    });
     let end = match response.end.unwrap() {
         Ok(end) => format!("{:?} {}/{}", end.stop, end.usage.input, end.usage.output),
         Err(failure) => format!("{:?}", failure.kind),
@@ -63,6 +66,24 @@ fn quirks_of_servers_are_read() {
                 stop,
             ],
             "function_call a f {\"x\":1}, function_call b g {}, ToolUse 0/0",
+        ),
+        (
+            "two calls with one id: their indexes tell them apart, and the second gets another id",
+            &[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}},{"index":1,"id":"a","function":{"name":"g","arguments":"{\"y\":"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"1}"}},{"index":1,"id":"a","function":{"arguments":"2}"}}]}}]}"#,
+                stop,
+            ],
+            "warning tool_calls[].id: an id that repeats is replaced, function_call a f {\"x\":1}, function_call call_r_1 g {\"y\":2}, ToolUse 0/0",
+        ),
+        (
+            "every piece has the id and the name",
+            &[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]}}]}"#,
+                stop,
+            ],
+            "function_call a f {}, ToolUse 0/0",
         ),
         (
             "Qwen: later pieces repeat an empty id",
@@ -237,6 +258,30 @@ fn errors_of_providers_have_a_kind() {
         (502, "<html>Bad gateway</html>", FailureKind::Server),
         (404, "", FailureKind::NotFound),
         (400, r#"{"error":"Your credit balance is too low"}"#, FailureKind::Quota),
+        // DeepSeek.
+        (
+            401,
+            r#"{"error":{"message":"Authentication Fails","type":"authentication_error","code":"invalid_request_error"}}"#,
+            FailureKind::Unauthorized,
+        ),
+        (401, r#"{"error":{"message":"x","code":"server_error"}}"#, FailureKind::Unauthorized),
+        (
+            400,
+            r#"{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}"#,
+            FailureKind::Unauthorized,
+        ),
+        (
+            404,
+            r#"{"type":"error","error":{"type":"not_found_error","message":"model: claude-opus-9"}}"#,
+            FailureKind::NotFound,
+        ),
+        // Groq.
+        (
+            413,
+            r#"{"error":{"message":"Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 10000","type":"tokens","code":"rate_limit_exceeded"}}"#,
+            FailureKind::TooLarge,
+        ),
+        (413, "<html>Request Entity Too Large</html>", FailureKind::TooLarge),
     ];
     for (status, body, kind) in cases {
         let failure = Failure::read(status, body.as_bytes());

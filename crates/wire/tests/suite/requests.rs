@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use wire::{
-    ChatOptions, Envelope, MessagesOptions, MessagesThinking, Payload, Target, Wire, read_request,
-    write_request,
+    ChatOptions, ChatThinking, Envelope, GeminiOptions, GeminiThinking, MessagesOptions,
+    MessagesThinking, Payload, Target, Wire, read_request, write_request,
 };
 
 use crate::support::{request, target};
@@ -264,7 +264,7 @@ fn reasoning_of_another_model_is_left_out() {
 }
 
 #[test]
-fn a_budget_of_thinking_stays_below_the_limit() {
+fn a_budget_of_thinking_leaves_room_for_the_answer() {
     let messages = MessagesOptions {
         thinking: MessagesThinking::Budget,
         has_effort: false,
@@ -274,11 +274,90 @@ fn a_budget_of_thinking_stays_below_the_limit() {
     let body = |limit: Value| json!({"model": "m", "input": "x", "max_output_tokens": limit, "reasoning": {"effort": "high"}});
     let (written, _) =
         request(Wire::Responses, Wire::Messages, &target, &body(Value::Null)).unwrap();
-    assert_eq!(written["thinking"], json!({"type": "enabled", "budget_tokens": 7999}));
-    let (written, warnings) =
-        request(Wire::Responses, Wire::Messages, &target, &body(json!(500))).unwrap();
-    assert_eq!(written.get("thinking"), None);
-    assert_eq!(warnings, ["reasoning.effort: the output limit leaves no room for thinking"]);
+    assert_eq!(written["thinking"], json!({"type": "enabled", "budget_tokens": 4000}));
+    let (written, _) =
+        request(Wire::Responses, Wire::Messages, &target, &body(json!(3000))).unwrap();
+    assert_eq!(written["thinking"]["budget_tokens"], 1500);
+    for limit in [500, 1500] {
+        let (written, warnings) =
+            request(Wire::Responses, Wire::Messages, &target, &body(json!(limit))).unwrap();
+        assert_eq!(written.get("thinking"), None, "{limit}");
+        assert_eq!(warnings, ["reasoning.effort: the output limit leaves no room for thinking"]);
+    }
+    let gemini = GeminiOptions { thinking: GeminiThinking::Budget, ..GeminiOptions::default() };
+    let gemini = Target { gemini, ..target };
+    for (limit, budget) in [(Value::Null, 24_576), (json!(3000), 1500)] {
+        let (written, _) = request(Wire::Responses, Wire::Gemini, &gemini, &body(limit)).unwrap();
+        let config = &written["generationConfig"]["thinkingConfig"];
+        assert_eq!(config["thinkingBudget"], budget);
+    }
+}
+
+/// An effort is sent, or its absence is named.
+#[test]
+fn an_effort_that_is_not_sent_is_named() {
+    let body = |more: Value| {
+        let mut body = json!({"model": "m", "input": "x", "reasoning": {"effort": "low"},
+            "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let chat = |thinking| {
+        let chat = ChatOptions { thinking, ..ChatOptions::default() };
+        Target { chat, ..target() }
+    };
+    let gemini = GeminiOptions { thinking: GeminiThinking::None, ..GeminiOptions::default() };
+    let messages = |thinking| {
+        let messages =
+            MessagesOptions { thinking, has_effort: false, ..MessagesOptions::default() };
+        Target { messages, ..target() }
+    };
+    let forced = json!({"tool_choice": "required"});
+    for (wire, target, more, expect) in [
+        (Wire::Messages, messages(MessagesThinking::Unknown), json!({}), "no switch"),
+        (Wire::Messages, messages(MessagesThinking::Budget), forced, "demanded tool"),
+        (
+            Wire::Messages,
+            messages(MessagesThinking::Budget),
+            json!({"max_output_tokens": 500}),
+            "no room",
+        ),
+        (Wire::Gemini, Target { gemini, ..target() }, json!({}), "no switch"),
+        (Wire::Chat, chat(ChatThinking::None), json!({}), "no switch"),
+        (Wire::Chat, chat(ChatThinking::Type), json!({}), "no levels"),
+        (Wire::Chat, chat(ChatThinking::Template), json!({}), "no levels"),
+        (Wire::Chat, chat(ChatThinking::Budget), json!({"stream": false}), "in streams alone"),
+    ] {
+        let (_, warnings) = request(Wire::Responses, wire, &target, &body(more)).unwrap();
+        let named = warnings.iter().find(|it| it.starts_with("reasoning"));
+        assert!(named.is_some_and(|it| it.contains(expect)), "{wire} {expect}: {warnings:?}");
+    }
+    // What is sent as it is asked for needs no words.
+    for thinking in [ChatThinking::Type, ChatThinking::Effort, ChatThinking::Object] {
+        let high = json!({"reasoning": {"effort": "high"}});
+        let (_, warnings) =
+            request(Wire::Responses, Wire::Chat, &chat(thinking), &body(high)).unwrap();
+        assert!(warnings.is_empty(), "{thinking:?}: {warnings:?}");
+    }
+}
+
+/// A thread that changes its provider hears the same on each wire.
+#[test]
+fn reasoning_of_another_provider_is_named_alike_on_every_wire() {
+    let envelope = |wire: &str| format!("wire:1:{wire}:other:m:eyJibG9ja3MiOltdfQ");
+    for from in ["messages", "chat", "gemini", "responses"] {
+        let body = json!({"model": "m", "input": [{"role": "user", "content": "x"},
+            {"type": "reasoning", "summary": [], "encrypted_content": envelope(from)},
+            {"role": "assistant", "content": "y"}, {"role": "user", "content": "z"}]});
+        for to in Wire::ALL {
+            let (_, warnings) = request(Wire::Responses, to, &target(), &body).unwrap();
+            assert_eq!(
+                warnings,
+                ["input[]: reasoning of another model is not sent"],
+                "{from} {to}"
+            );
+        }
+    }
 }
 
 #[test]

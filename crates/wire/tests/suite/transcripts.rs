@@ -208,6 +208,45 @@ fn a_stream_means_the_same_after_a_detour_over_any_wire() {
     }
 }
 
+/// The signature that Gemini puts after its last text has no block of its own in a message, which never ends with
+/// thinking; before a call it keeps its place.
+#[test]
+fn a_message_does_not_end_with_the_signature_of_a_text() {
+    let part = |part: &str, end: &str| {
+        format!("data: {{\"candidates\":[{{\"content\":{{\"parts\":[{part}]}}{end}}}]}}\n\n")
+    };
+    let (text, thought) = (r#"{"text":"Both."}"#, r#"{"text":"Hm.","thought":true}"#);
+    let signature = r#"{"text":"","thoughtSignature":"c2ln"}"#;
+    let call = r#"{"functionCall":{"id":"f1","name":"read","args":{}}}"#;
+    let stop = r#","finishReason":"STOP""#;
+    for (parts, expect) in [
+        (vec![text, signature], vec!["text"]),
+        (vec![thought, text, signature], vec!["thinking", "text"]),
+        (vec![text, signature, call], vec!["text", "thinking", "tool_use"]),
+    ] {
+        let last = parts.len() - 1;
+        let stream: String = (0..)
+            .zip(&parts)
+            .map(|(at, it)| part(it, if at == last { stop } else { "" }))
+            .collect();
+        let written =
+            translate(Wire::Gemini, Wire::Messages, plain_context(), encode_context(), &stream);
+        let starts = events(&written)
+            .into_iter()
+            .map(|data| serde_json::from_str::<serde_json::Value>(&data).unwrap())
+            .filter(|event| event["type"] == "content_block_start");
+        let kinds: Vec<String> =
+            starts.map(|it| it["content_block"]["type"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(kinds, expect, "{written}");
+        let (response, _) = decode(Wire::Gemini, plain_context(), &stream);
+        let body = wire::whole_response(Wire::Messages, &response, &encode_context()).unwrap();
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let blocks = body["content"].as_array().unwrap().iter();
+        let kinds: Vec<&str> = blocks.map(|block| block["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds, expect, "{body}");
+    }
+}
+
 /// A stream that ends early has one end, a failure, and finishes no call that was under way.
 #[test]
 fn a_stream_that_is_cut_anywhere_fails_once() {

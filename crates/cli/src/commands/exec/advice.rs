@@ -63,12 +63,31 @@ fn next(info: Option<AgentErrorInfo>, thread: &ThreadStartResponse) -> String {
                 .to_owned()
         }
         Some(AgentErrorInfo::ContextWindowExceeded) => {
-            "Start a new thread, or split the task.".to_owned()
+            "Compact the thread (`/compact`), start a new one, split the task, or choose another model (-m)."
+                .to_owned()
         }
         Some(AgentErrorInfo::BadRequest) => format!(
-            "The provider `{provider}` refused the request: check the name of the model (now \
+            "The provider `{provider}` refused the request. Where it does not say why: check the name of the model (now \
              `{}`), the schema and the images.",
             thread.model
+        ),
+        Some(
+            AgentErrorInfo::HttpConnectionFailed { http_status_code: Some(404) }
+            | AgentErrorInfo::ResponseStreamConnectionFailed { http_status_code: Some(404) },
+        ) => format!(
+            "Check the name of the model (now `{}`), and `base_url` and `wire_api` of the provider `{provider}` in \
+             config.toml. {}",
+            thread.model,
+            how_to_resume(thread)
+        ),
+        Some(
+            AgentErrorInfo::HttpConnectionFailed { http_status_code: Some(403) }
+            | AgentErrorInfo::ResponseStreamConnectionFailed { http_status_code: Some(403) },
+        ) => format!(
+            "The provider `{provider}` does not permit this: check the permissions of its key, and the name of the model \
+             (now `{}`). {}",
+            thread.model,
+            how_to_resume(thread)
         ),
         Some(
             AgentErrorInfo::HttpConnectionFailed { .. }
@@ -132,11 +151,19 @@ mod tests {
             assert!(text.starts_with("the turn failed: it broke (at 5)\n"), "{text}");
             assert!(text.contains(expect), "{text}");
         };
-        let http_status_code = Some(503);
         check(Some(AgentErrorInfo::Unauthorized), false, "OPENAI_API_KEY");
         check(Some(AgentErrorInfo::UsageLimitExceeded), false, "another model");
-        check(Some(AgentErrorInfo::ContextWindowExceeded), false, "new thread");
+        check(Some(AgentErrorInfo::ContextWindowExceeded), false, "start a new one");
+        let http_status_code = Some(404);
+        check(Some(AgentErrorInfo::HttpConnectionFailed { http_status_code }), false, "(now `m`)");
+        let http_status_code = Some(403);
+        check(
+            Some(AgentErrorInfo::HttpConnectionFailed { http_status_code }),
+            false,
+            "permissions",
+        );
         check(Some(AgentErrorInfo::BadRequest), false, "`m`");
+        let http_status_code = Some(503);
         check(Some(AgentErrorInfo::HttpConnectionFailed { http_status_code }), false, "`base_url`");
         check(Some(AgentErrorInfo::SandboxError), false, "agentd doctor");
         check(Some(AgentErrorInfo::Other), false, "--resume t1");

@@ -52,8 +52,8 @@ pub(crate) struct Arguments {
     /// Continue a stored thread; the same as `exec resume THREAD_ID`
     #[arg(long, value_name = "THREAD_ID", global = true)]
     resume: Option<String>,
-    /// The source of a new thread: `user`, `subagent`, `memory_consolidation`, or your own
-    /// own
+    /// The source of a new thread: `user`, `subagent`, `memory_consolidation`, or a name of
+    /// your own
     #[arg(long, value_name = "SOURCE", global = true)]
     thread_source: Option<String>,
     /// An image file to send with the prompt; may be repeated

@@ -21,6 +21,9 @@ pub(crate) fn sandbox_name(policy: &SandboxPolicy) -> String {
 
 /// Token usage in a line.
 pub(crate) fn tokens(usage: &TokenUsageBreakdown) -> String {
+    if usage.total_tokens == 0 && usage.input_tokens == 0 {
+        return "not reported by the provider".to_owned();
+    }
     let part = |count: i64, name: &str| {
         if count > 0 { format!(" ({} {name})", grouped(count)) } else { String::new() }
     };
@@ -83,6 +86,13 @@ mod tests {
             reasoning_output_tokens: reasoning,
         };
         assert_eq!(tokens(&usage(0, 0)), "1,500 in, 300 out");
+        let none = TokenUsageBreakdown {
+            total_tokens: 0,
+            input_tokens: 0,
+            output_tokens: 0,
+            ..usage(0, 0)
+        };
+        assert_eq!(tokens(&none), "not reported by the provider");
         assert_eq!(tokens(&usage(1024, 20)), "1,500 in (1,024 cached), 300 out (20 reasoning)");
     }
 }

@@ -263,7 +263,8 @@ async fn thinking_comes_back_unchanged() {
     let script = json!({"on_exhausted": "repeat_last", "responses": [{"steps": [{"reasoning": "Hm."},
         {"function_call": {"name": "f", "arguments": {}, "call_id": "call_1"}}]}]});
     let server = Server::start(&script).await;
-    let given = server.messages(json!({})).await.ok()["content"].clone();
+    let asks = json!({"thinking": {"type": "adaptive"}});
+    let given = server.messages(asks).await.ok()["content"].clone();
     let send = async |content: &Value, model: &str| {
         let messages = json!([said("x"), {"role": "assistant", "content": content},
             {"role": "user", "content": [tool_result("call_1")]}]);

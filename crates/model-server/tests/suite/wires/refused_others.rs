@@ -280,6 +280,8 @@ async fn responses_requests() {
     let server = server().await;
     let call = json!({"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"});
     let output = json!({"type": "function_call_output", "call_id": "a", "output": "plum"});
+    let thought =
+        |content: &str| json!({"type": "reasoning", "summary": [], "encrypted_content": content});
     for (members, part) in [
         (json!({"model": null}), "Missing required parameter: 'model'."),
         (json!({"input": null}), "Missing required parameter: 'input'."),
@@ -294,5 +296,22 @@ async fn responses_requests() {
         refused(&server.responses(members.clone()).await, part, &members);
     }
     server.responses(json!({"input": [call, output]})).await.ok();
-    server.responses(json!({"input": [output], "previous_response_id": "resp_1"})).await.ok();
+    for (members, part) in [
+        (json!({"input": [output], "previous_response_id": "resp_1"}), "'resp_1' not found"),
+        (json!({"temperature": 9}), "between 0 and 2"),
+        (json!({"top_p": -1}), "between 0 and 1"),
+        (json!({"temperature": "hot"}), "temperature"),
+        (json!({"max_output_tokens": 1}), ">= 16"),
+        (json!({"max_output_tokens": -1}), ">= 16"),
+        (json!({"input": [thought("wire:1:chat:p:m:e30")]}), "could not be verified"),
+        (json!({"input": [thought("false:e")]}), "could not be verified"),
+    ] {
+        refused(&server.responses(members.clone()).await, part, &members);
+    }
+    for members in [
+        json!({"temperature": 2, "top_p": 0.5, "max_output_tokens": 16}),
+        json!({"input": [thought("e"), {"role": "user", "content": "x"}]}),
+    ] {
+        server.responses(members).await.ok();
+    }
 }

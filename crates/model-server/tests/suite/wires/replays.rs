@@ -140,7 +140,8 @@ async fn answers_without_a_stream_lists_and_counts_pass() {
     );
     let other = proxy.post("/v1/embeddings", &[], json!({})).await;
     assert!(other.status == 404 && other.text().contains("/messages"), "{}", other.text());
-    let whole = proxy.messages(json!({})).await.ok();
+    let asks = json!({"thinking": {"type": "adaptive"}});
+    let whole = proxy.messages(asks).await.ok();
     assert_eq!(whole["content"][2]["type"], "tool_use");
     let recorded = Script::load(&out).unwrap();
     assert!(matches!(

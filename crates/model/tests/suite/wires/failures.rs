@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use model::{CacheHints, CacheMarks, Event, Failure, FailureKind, Prompt, Provider, Retry, Wire};
+use model::{
+    CacheHints, CacheMarks, Event, Failure, FailureKind, OutputLimits, Prompt, Provider, Retry,
+    Wire,
+};
+use serde_json::{Value, json};
 
 use super::{answer, events, prompt, provider, server, stream, user};
 
@@ -285,6 +289,112 @@ async fn failures_in_a_stream_say_whether_and_when_to_try_again() {
         let found = (failed.kind, failed.retry == Retry::Stream, failed.retry_after);
         let expect = (kind, again, wait.map(Duration::from_millis));
         assert_eq!(found, expect, "{wire} {events:?}: {failed:?}");
+    }
+}
+
+/// The status says what a general code does not.
+#[tokio::test]
+async fn statuses_are_about_the_key_the_model_and_the_size() {
+    use FailureKind::{ContextWindowExceeded, HttpConnectionFailed, Unauthorized};
+    let general = r#"{"error":{"message":"no","type":"authentication_error","code":"invalid_request_error"}}"#;
+    let key =
+        google(400, "INVALID_ARGUMENT", "API key not valid.", r#"{"reason":"API_KEY_INVALID"}"#);
+    let limit =
+        r#"{"error":{"message":"Request too large: Limit 6000","code":"rate_limit_exceeded"}}"#;
+    for (wire, status, body, kind, words) in [
+        (Wire::Chat, "401 Unauthorized", general, Unauthorized, "check the key"),
+        (Wire::Gemini, "400 Bad Request", &*key, Unauthorized, "check the key"),
+        (Wire::Chat, "413 Content Too Large", limit, ContextWindowExceeded, "compact the thread"),
+        (
+            Wire::Messages,
+            "413 Content Too Large",
+            &*anthropic("request_too_large", "Request exceeds the maximum size"),
+            ContextWindowExceeded,
+            "compact the thread",
+        ),
+        (
+            Wire::Messages,
+            "404 Not Found",
+            &*anthropic("not_found_error", "model: claude-opus-9"),
+            HttpConnectionFailed,
+            "claude-opus-9",
+        ),
+    ] {
+        let failed = failure(wire, refused(status, "", body)).await;
+        assert_eq!((failed.kind, failed.retry), (kind, Retry::Never), "{failed:?}");
+        assert!(failed.message.contains(words), "{}", failed.message);
+    }
+}
+
+/// A schema for a server that is not known to take any: no request is sent, and the words name the key.
+#[tokio::test]
+async fn a_schema_that_a_server_is_not_known_to_take() {
+    let asks = Prompt {
+        output_schema: Some(r#"{"type":"object","additionalProperties":false}"#.into()),
+        ..prompt("glm-5", &[user("x")])
+    };
+    let failed = events(&provider(Wire::Messages, "http://127.0.0.1:9"), &asks).await;
+    let Some(Event::Failed(failure)) = failed.last() else { panic!("{failed:?}") };
+    assert_eq!((failure.kind, failure.retry), (FailureKind::Other, Retry::Never));
+    let key = "`model_providers.test.structured_output = true`";
+    assert!(failure.message.contains(key), "{}", failure.message);
+    for (wire, takes, member) in [
+        (Wire::Messages, Some(true), Some("/output_config/format/type")),
+        (Wire::Chat, None, Some("/response_format/type")),
+        (Wire::Chat, Some(false), None),
+    ] {
+        let ended = answer("200 OK", "text/event-stream", "");
+        let (address, mut requests) = server(vec![ended]).await;
+        let provider =
+            Provider { structured_output: takes, ..Provider::clone(&provider(wire, &address)) };
+        let events = events(&provider.into(), &asks).await;
+        match member {
+            Some(member) => {
+                let body = requests.recv().await.unwrap().body;
+                assert_eq!(body.pointer(member).unwrap(), "json_schema", "{wire}: {body}");
+            }
+            None => {
+                let Some(Event::Failed(failure)) = events.last() else { panic!("{events:?}") };
+                assert!(failure.message.contains(key), "{}", failure.message);
+            }
+        }
+    }
+}
+
+/// Messages always has a limit: the model's. A limit of the user's is sent on every wire but Responses, which the hosted
+/// API does not take.
+#[tokio::test]
+async fn the_limit_of_the_output_is_that_of_the_model() {
+    for (wire, member, longest, stated) in [
+        (Wire::Messages, "/max_tokens", json!(32_000), json!(900)),
+        (Wire::Chat, "/max_tokens", Value::Null, json!(900)),
+        (Wire::Gemini, "/generationConfig/maxOutputTokens", Value::Null, json!(900)),
+        (Wire::Responses, "/max_output_tokens", Value::Null, Value::Null),
+    ] {
+        for (limit, expect) in [(None, longest), (Some(900), stated)] {
+            let output = OutputLimits { longest: Some(32_000), stated: limit };
+            let prompt = Prompt { output, ..prompt("claude-opus-4-6", &[user("x")]) };
+            let ended = answer("200 OK", "text/event-stream", "");
+            let (address, mut requests) = server(vec![ended]).await;
+            events(&provider(wire, &address), &prompt).await;
+            let body = requests.recv().await.unwrap().body;
+            assert_eq!(body.pointer(member).unwrap_or(&Value::Null), &expect, "{wire}: {body}");
+        }
+    }
+}
+
+/// The server of a thread with a member for reasoning demanded gets it on each message of the model.
+#[tokio::test]
+async fn a_member_for_reasoning_is_sent_where_it_is_demanded() {
+    let said = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]});
+    for is_demanded in [false, true] {
+        let input = [user("x"), said.clone(), user("y")];
+        let prompt = Prompt { reasoning_member: is_demanded, ..prompt("kimi", &input) };
+        let ended = answer("200 OK", "text/event-stream", "");
+        let (address, mut requests) = server(vec![ended]).await;
+        events(&provider(Wire::Chat, &address), &prompt).await;
+        let body = requests.recv().await.unwrap().body.to_string();
+        assert_eq!(body.contains("reasoning_content"), is_demanded, "{body}");
     }
 }
 

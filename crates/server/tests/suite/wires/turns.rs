@@ -105,7 +105,9 @@ async fn run(wire: &str) -> (Vec<String>, Vec<String>) {
     let env = TestEnvironment::with_responses(script()).await;
     std::fs::write(env.workspace().join("dot.png"), testkit::png(8, 8)).unwrap();
     let more = "request_max_retries = 2\nstream_max_retries = 2";
-    let top = "show_raw_agent_reasoning = true";
+    // Models of Messages and Gemini show no reasoning that was not asked for.
+    let top = "show_raw_agent_reasoning = true\nmodel_reasoning_effort = \"medium\"\n\
+               model_reasoning_summary = \"detailed\"";
     configure(&env, wire, &origin(&env), top, more);
     let server = env.start();
     let mut peer = server.connect().await;
@@ -149,6 +151,24 @@ async fn items_and_history_are_the_same_on_every_wire() {
         let (other_items, other_history) = run(wire).await;
         assert_eq!(other_items, items, "{wire}");
         assert_eq!(other_history, history, "{wire}");
+    }
+}
+
+/// A model that answers for another one is named, of the families that the catalog knows.
+#[tokio::test]
+async fn a_model_that_answers_for_another_one_is_named() {
+    for wire in WIRES {
+        let steps = json!([{ "fault": "other_model" }, { "message": "Hello." }]);
+        let env = TestEnvironment::with_responses(json!([{ "steps": steps }])).await;
+        configure(&env, wire, &origin(&env), "", "");
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed", "{wire}");
+        let is_named = |line: &&String| line.contains("\"model/rerouted\"");
+        let named = peer.raw_lines().iter().filter(is_named).count();
+        // Of `some-model` nothing is known.
+        assert_eq!(named, usize::from(wire != "chat"), "{wire}");
     }
 }
 
