@@ -234,7 +234,7 @@ impl Failure {
     /// The code that a client of the Responses wire knows.
     pub(crate) fn responses_code(&self) -> &str {
         match self.kind {
-            FailureKind::Invalid | FailureKind::TooLarge => &self.code,
+            FailureKind::Invalid | FailureKind::TooLarge if !is_type(&self.code) => &self.code,
             kind => kind.names().code,
         }
     }
@@ -247,6 +247,12 @@ impl Failure {
         }
         Cow::Borrowed(&self.message)
     }
+}
+
+/// True if a code is the type or the status that other wires have in its place.
+fn is_type(code: &str) -> bool {
+    let is_status = code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    is_status || KINDS.iter().any(|names| names.messages_type == code || names.openai_type == code)
 }
 
 impl Error {
@@ -289,7 +295,12 @@ fn kind_of(code: &str, status: Option<u16>, message: &str) -> FailureKind {
     if SPENT.iter().any(|words| lower.contains(words)) {
         return FailureKind::Quota;
     }
-    kind_of_code(code).or_else(|| status.map(kind_of_status)).unwrap_or(FailureKind::Server)
+    match (kind_of_code(code), status.map(kind_of_status)) {
+        // A code for any fault of the server says less than its status.
+        (Some(FailureKind::Server) | None, Some(kind)) => kind,
+        (Some(kind), _) => kind,
+        (None, None) => FailureKind::Server,
+    }
 }
 
 /// Words by which a message says that the prompt is too long, in lower case.
