@@ -2,7 +2,7 @@
 //! out of a stream is whole. The first byte is the length of the pieces.
 
 use bytes::Bytes;
-use gateway_body::{Outcome, Reader, UsageFilter};
+use gateway_body::{EventFilter, Outcome, Reader};
 
 fn read(mut reader: Reader, bytes: &[u8], length: usize) -> Outcome {
     bytes.chunks(length).for_each(|piece| reader.feed(piece));
@@ -10,11 +10,11 @@ fn read(mut reader: Reader, bytes: &[u8], length: usize) -> Outcome {
 }
 
 fn filter(bytes: &[u8], length: usize) -> (Vec<u8>, Outcome) {
-    let (mut filter, mut out) = (UsageFilter::new(), Vec::new());
+    let (mut filter, mut out) = (EventFilter::new(true, None), Vec::new());
     for piece in bytes.chunks(length) {
         filter.feed(Bytes::copy_from_slice(piece), &mut out);
     }
-    let outcome = filter.finish(&mut out);
+    let outcome = filter.finish(&mut out).outcome;
     assert!(out.iter().all(|piece| !piece.is_empty()));
     (out.concat(), outcome)
 }

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::Bytes;
-use gateway_body::{Edits, Kind, Reader, UsageFilter, scan};
+use gateway_body::{Edits, EventFilter, Kind, Reader, scan};
 use serde_json::{Value, json};
 
 /// Runs per measurement.
@@ -81,7 +81,7 @@ fn events() {
                 drop(black_box(reader.finish()));
             });
             time_many(&name, "filtered", 1, COUNT, || {
-                let (mut filter, mut out) = (UsageFilter::new(), Vec::new());
+                let (mut filter, mut out) = (EventFilter::new(true, None), Vec::new());
                 for piece in &pieces {
                     filter.feed(piece.clone(), &mut out);
                     black_box(&out);

@@ -3,7 +3,7 @@
 
 use super::estimate::eighths;
 use super::progress::Progress;
-use super::scanned::SERVER_TOOLS;
+use super::scanned::{Kind, SERVER_TOOLS};
 use super::sse::{Event, Events};
 use super::usage::{Draft, Usage};
 use super::walk::{Seen, Walk};
@@ -77,6 +77,14 @@ const BEGINNING: usize = 6;
 pub(super) struct EventShape {
     /// True if its `choices` are an empty list, and its `usage` is not null.
     pub(super) usage_alone: bool,
+    /// The wire that it is of, as far as it shows.
+    pub(super) wire: Option<Kind>,
+    /// True if it has no data.
+    pub(super) is_empty: bool,
+    /// True if it only says that the server is alive.
+    pub(super) is_ping: bool,
+    /// True if it is the last one of Messages.
+    pub(super) is_stop: bool,
 }
 
 impl Reader {
@@ -212,6 +220,16 @@ impl Reader {
         matches!(self.source, Source::Events(_))
     }
 
+    /// Returns whether a part of an event was read that has data or a name.
+    pub(super) fn is_in_event(&self) -> bool {
+        matches!(&self.source, Source::Events(events) if events.has_begun())
+    }
+
+    /// Returns whether the data of the event that is being read is a whole value.
+    pub(super) fn is_at_end_of_value(&self) -> bool {
+        matches!(&self.source, Source::Events(events) if events.coming().closed)
+    }
+
     /// Returns whether events so far have output of the model.
     pub fn has_output(&self) -> bool {
         self.outcome.output_eighths > 0 || self.item_eighths > 0
@@ -271,8 +289,11 @@ impl Reader {
     }
 
     fn end_event(&mut self, event: Event) -> EventShape {
-        let Event { mut seen, done, name } = event;
+        let Event { mut seen, done, name, is_empty } = event;
+        let wire = wire_of(&seen);
         let kind = seen.kind.take().unwrap_or(name);
+        let is_stop = kind == "message_stop";
+        let is_ping = matches!(kind.as_str(), "ping" | "keepalive");
         self.outcome.failed |= seen.has_error || is_failure(&kind);
         // Some servers send nothing after the reason.
         self.outcome.complete |= done || seen.has_finish || ends_stream(&kind);
@@ -296,7 +317,7 @@ impl Reader {
             false => seen.output_eighths + delta,
         };
         self.take(seen, text);
-        EventShape { usage_alone }
+        EventShape { usage_alone, wire, is_empty, is_ping, is_stop }
     }
 
     fn take(&mut self, seen: Seen, text: u64) {
@@ -332,6 +353,23 @@ impl Reader {
         // Each event lists all of them.
         let searches = u32::try_from(seen.queries.unwrap_or(0)).unwrap_or(u32::MAX);
         outcome.calls[0] = outcome.calls[0].max(searches);
+    }
+}
+
+/// The wire that an event is of, if it has what events of no other wire have.
+fn wire_of(seen: &Seen) -> Option<Kind> {
+    if seen.choices.is_some() {
+        return Some(Kind::Chat);
+    }
+    if seen.is_of_gemini {
+        return Some(Kind::Gemini);
+    }
+    let kind = seen.kind.as_deref()?;
+    let of_messages = ["message_", "content_block_"];
+    match kind {
+        _ if kind.starts_with("response.") => Some(Kind::Responses),
+        _ if of_messages.iter().any(|begin| kind.starts_with(begin)) => Some(Kind::Messages),
+        _ => None,
     }
 }
 

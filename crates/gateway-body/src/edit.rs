@@ -61,6 +61,11 @@ impl Edits {
         self.set(scanned, member, "prompt_cache_retention", quoted(to));
     }
 
+    /// Adds a member that is absent, or is removed, with ready JSON as its value.
+    pub fn add_member(&mut self, scanned: &Scanned, name: &str, json: String) {
+        self.set(scanned, Member::Absent, name, json);
+    }
+
     /// Sets `max_output_tokens`.
     pub fn set_max_output_tokens(&mut self, scanned: &Scanned, tokens: u32) {
         self.set(scanned, scanned.limit_members[0], MAX_TOKENS[0], tokens.to_string());

@@ -60,9 +60,7 @@ impl<'a> Scan<'a> {
     ) -> Result<(), Malformed> {
         match &*camel(name) {
             b"args" | b"response" => self.count(cursor, Counted::All),
-            b"role" | b"id" | b"mimeType" | b"data" | b"thoughtSignature" | b"videoMetadata" => {
-                self.skip(cursor)
-            }
+            b"role" | b"id" | b"mimeType" | b"data" | b"videoMetadata" => self.skip(cursor),
             b"fileUri" if cursor.peek() == Some(b'"') => {
                 let uri = cursor.string()?;
                 if is_stored(&cursor.decoded(uri)) {
@@ -204,7 +202,7 @@ mod tests {
             ),
             (
                 r#"{"contents":[{"parts":[{"functionCall":{"id":"x","name":"fn","args":{"k":"v"}},"thoughtSignature":"zzz"}]}]}"#,
-                4,
+                7,
             ),
             (
                 r#"{"contents":[{"parts":[{"functionResponse":{"name":"fn","response":{"out":"ok"}}}]}]}"#,

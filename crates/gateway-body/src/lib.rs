@@ -3,7 +3,7 @@
 //!
 //! - [`scan`] reads a JSON request in one pass; [`Edits`] change it without copying it.
 //! - [`Form`] reads a `multipart/form-data` request; [`Upload`] one that uploads a file.
-//! - [`Reader`] watches an answer go by, JSON or a stream of events; [`UsageFilter`] also takes the
+//! - [`Reader`] watches an answer go by, JSON or a stream of events; [`EventFilter`] also takes the
 //!   usage chunk out of a chat stream.
 
 mod answer;
@@ -30,7 +30,7 @@ mod words;
 pub use answer::{Outcome, Reader};
 pub use edit::{Edited, Edits};
 pub use estimate::tokens;
-pub use filter::UsageFilter;
+pub use filter::{EventFilter, FilterEnd};
 pub use form_ids::FormIds;
 pub use json::{MAX_DEPTH, Malformed, Span};
 pub use multipart::{FieldText, FilePart, Form, FormError, boundary};

@@ -52,7 +52,7 @@ impl<'a> Scan<'a> {
             b"input" | b"input_schema" | b"input_examples" => self.count(cursor, Counted::All),
             b"cache_control" => self.cache_control(cursor),
             b"source" => self.source(cursor),
-            b"type" | b"role" | b"id" | b"tool_use_id" | b"media_type" | b"url" | b"signature" => {
+            b"type" | b"role" | b"id" | b"tool_use_id" | b"media_type" | b"url" => {
                 self.skip(cursor)
             }
             name if self.is_file(name, cursor)? => Ok(()),

@@ -63,7 +63,9 @@ fn text_is_counted_in_scalar_values() {
     chars(Responses, json!({"input": [{"content": [file]}]}), 0);
     let secret = json!({"type": "reasoning", "encrypted_content": "xxxx",
         "summary": [{"type": "summary_text", "text": "why"}]});
-    chars(Responses, json!({"input": [secret]}), 3);
+    chars(Responses, json!({"input": [secret]}), 7);
+    let compacted = json!({"type": "compaction", "encrypted_content": "x".repeat(50)});
+    chars(Responses, json!({"input": [compacted]}), 50);
     let prompt = json!({"id": "pmpt_1", "variables": {"name": "Ann", "text": {"text": "xy"}}});
     chars(Responses, json!({"prompt": prompt}), 5);
     let messages = json!([
@@ -75,7 +77,24 @@ fn text_is_counted_in_scalar_values() {
         {"role": "assistant", "content": null, "tool_calls": [
             {"function": {"name": "f", "arguments": "{\"a\":1}"}}]},
     ]);
-    chars(Chat, json!({ "messages": messages }), 9);
+    chars(Chat, json!({ "messages": messages }), 16);
+    for (member, expect) in [
+        (json!({"reasoning_content": "why"}), 3),
+        (json!({"reasoning": "why"}), 3),
+        (json!({"reasoning_details": [{"data": "xxxx"}]}), 8),
+        (
+            json!({"tool_calls": [{"extra_content": {"g": {"s": "xxxx"}}, "function": {"name": "f"}}]}),
+            6,
+        ),
+        (json!({"tool_calls": [{"custom": {"name": "f", "input": "abc"}}]}), 3),
+        (json!({"function_call": {"name": "f", "arguments": "abc"}}), 3),
+    ] {
+        chars(Chat, json!({ "messages": [member] }), expect);
+    }
+    let thought = json!({"type": "thinking", "thinking": "hm", "signature": "xxxx"});
+    let redacted = json!({"type": "redacted_thinking", "data": "xxx"});
+    let messages = json!([{"role": "assistant", "content": [thought, redacted]}]);
+    chars(Kind::Messages, json!({"max_tokens": 1, "messages": messages}), 9);
     chars(Embeddings, json!({"input": ["ab", "cde"]}), 5);
     chars(Embeddings, json!({"input": [1, 2, 3]}), 12);
     chars(Embeddings, json!({"input": [[1, 2], [3]]}), 12);

@@ -221,9 +221,10 @@ pub struct Scanned {
     pub limits: [Option<u32>; 3],
     /// The ranges of these.
     pub limit_members: [Member; 3],
-    /// Unicode scalar values of the text in `input`, `instructions`, `prompt` and the `content` of
+    /// Unicode scalar values of the text in `input`, `instructions`, `prompt` and of the contents, calls and reasoning in
     /// `messages`; of Messages in `system`, `messages`, `tools` and `output_config`; of Gemini in `systemInstruction`,
-    /// `contents`, `tools` and the schemas of `generationConfig`. Images, audio and files count 0, each token id 4.
+    /// `contents`, `tools` and the schemas of `generationConfig`. Reasoning that a model's maker alone can read counts as its text. Images, audio
+    /// and files count 0, each token id 4.
     pub chars: u64,
     /// The mark for the prompt cache, of Messages.
     pub cache_mark: CacheMark,
@@ -265,6 +266,8 @@ pub struct Scanned {
     pub prompt_cache_retention_member: Member,
     /// `previous_response_id`.
     pub previous_response_id: Option<Text>,
+    /// The id in `conversation`.
+    pub conversation: Option<Text>,
     /// `stream_options`.
     pub stream_options: StreamOptions,
     /// `generationConfig`, of Gemini.

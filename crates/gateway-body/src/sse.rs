@@ -18,6 +18,8 @@ pub(super) struct Event {
     pub(super) done: bool,
     /// The field `event`; empty when absent.
     pub(super) name: String,
+    /// True if it has no data.
+    pub(super) is_empty: bool,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,11 @@ impl Events {
     /// The observations so far of the incomplete event.
     pub(super) fn coming(&self) -> &Seen {
         &self.walk.seen
+    }
+
+    /// Returns whether the event that is being read has data or a name so far.
+    pub(super) fn has_begun(&self) -> bool {
+        self.data_bytes > 0 || !self.name.is_empty()
     }
 
     /// Bytes of the input that are held.
@@ -89,9 +96,9 @@ impl Events {
 
     fn end_event(&mut self) -> Event {
         let done = self.data_bytes == DONE.len() as u64 && self.start == *DONE;
-        self.data_bytes = 0;
+        let is_empty = std::mem::take(&mut self.data_bytes) == 0;
         let name = String::from_utf8_lossy(&self.name).into_owned();
         self.name.clear();
-        Event { seen: self.walk.restart(), done, name }
+        Event { seen: self.walk.restart(), done, name, is_empty }
     }
 }

@@ -13,7 +13,7 @@ const TOKEN_CHARS: u64 = 4;
 pub(super) enum Counted {
     /// Its strings, recursively, and those of its members that hold text.
     Text,
-    /// The members `content` of its entries.
+    /// The members of its entries that hold text, calls or reasoning.
     Messages,
     /// All members of an object: the variables of a stored prompt.
     Variables,
@@ -36,7 +36,11 @@ impl Counted {
                 Counted::Nothing
             }
             (Counted::Files, _) => Counted::Files,
-            (Counted::Variables, _) | (Counted::Messages, b"content") => Counted::Text,
+            (Counted::Text | Counted::Messages, key) if is_opaque(key) => Counted::All,
+            (Counted::Variables, _)
+            | (Counted::Messages, b"content" | b"refusal" | b"tool_calls" | b"function_call") => {
+                Counted::Text
+            }
             (Counted::Text, b"variables") => Counted::Variables,
             (Counted::Text, key) if holds_text(key) => Counted::Text,
             _ => Counted::Files,
@@ -53,11 +57,33 @@ fn holds_text(key: &[u8]) -> bool {
             | b"content"
             | b"output"
             | b"arguments"
+            | b"function"
+            | b"custom"
             | b"input"
             | b"refusal"
             | b"summary"
             | b"stdout"
             | b"stderr"
+    )
+}
+
+/// Returns whether a member holds reasoning that comes back to the model, often as text that the model's maker alone can
+/// read. It is input of any size, like a message.
+fn is_opaque(key: &[u8]) -> bool {
+    matches!(
+        key,
+        b"encrypted_content"
+            | b"extra_content"
+            | b"provider_specific_fields"
+            | b"reasoning"
+            | b"reasoning_content"
+            | b"reasoning_details"
+            | b"reasoning_opaque"
+            | b"reasoning_text"
+            | b"signature"
+            | b"thinking"
+            | b"thinking_blocks"
+            | b"thought_signature"
     )
 }
 
@@ -207,17 +233,24 @@ impl<'a> Scan<'a> {
     /// Collects the id of a conversation: a string, or the member `id` of an object.
     pub(super) fn conversation(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         match cursor.peek() {
-            Some(b'"') => return self.next_file(cursor),
+            Some(b'"') => return self.conversation_id(cursor),
             Some(b'{') => cursor.open()?,
             _ => return self.skip(cursor),
         }
         let mut first = true;
         while let Some(key) = cursor.next_key(&mut first)? {
             match (&*cursor.decoded(key), cursor.peek()) {
-                (b"id", Some(b'"')) => self.next_file(cursor)?,
+                (b"id", Some(b'"')) => self.conversation_id(cursor)?,
                 _ => self.skip(cursor)?,
             }
         }
+        Ok(())
+    }
+
+    fn conversation_id(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        let id = text_of(cursor.string()?);
+        self.found.conversation = Some(id);
+        self.file(id);
         Ok(())
     }
 

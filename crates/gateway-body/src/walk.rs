@@ -37,6 +37,8 @@ pub(super) struct Seen {
     pub(super) has_finish: bool,
     pub(super) data_entries: Option<u64>,
     pub(super) choices: Option<u64>,
+    /// True if it has a member that only answers of Gemini have.
+    pub(super) is_of_gemini: bool,
     /// Searches that the server lists for the answer.
     pub(super) queries: Option<u64>,
     pub(super) duration_ms: Option<u64>,
@@ -440,6 +442,8 @@ impl Walk {
                     true => Field::Unwatched,
                     false => field(self.container(), &self.token, self.whole),
                 };
+                self.seen.is_of_gemini |= self.depth == 1
+                    && matches!(&*self.token, b"candidates" | b"usageMetadata" | b"promptFeedback");
                 return;
             }
             Use::Keep if !self.too_long => self.keep(),

@@ -5,6 +5,7 @@ mod address;
 mod alerts;
 mod batches;
 mod catalog;
+mod clouds;
 mod context;
 mod date;
 mod error;

@@ -28,6 +28,7 @@ pub mod project_limits;
 pub mod projects;
 pub mod responses;
 pub mod service_accounts;
+pub mod shared_keys;
 pub mod spend;
 pub mod versions;
 

@@ -101,6 +101,22 @@ const BEYOND: u64 = 8;
 /// Tokens that an answer may have beyond that: the estimate of a short one says little.
 const SLACK: u64 = 1_024;
 
+/// The output beyond which an answer is cut off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ceiling {
+    /// Output tokens of the request's maximum.
+    most: u64,
+    ratio: Ratio,
+}
+
+impl Ceiling {
+    /// Returns whether the output is so far beyond the maximum that its server does not respect it.
+    pub(crate) fn is_passed_by(&self, seen: &Outcome) -> bool {
+        let received = self.ratio.tokens(seen.output_eighths);
+        received > self.most.saturating_mul(BEYOND).saturating_add(SLACK)
+    }
+}
+
 impl Account {
     /// Opens an account for a reservation.
     #[must_use]
@@ -116,9 +132,7 @@ impl Account {
     /// Notes in the journal what was seen of the answer: that is settled if this process is killed. Returns whether the
     /// output is so far beyond the request's maximum that its server does not respect it.
     pub(crate) fn note(&mut self, seen: Outcome) -> bool {
-        let received = self.ratio.tokens(seen.output_eighths);
-        let most = self.facts.bound.output;
-        let is_beyond = most > 0 && received > most.saturating_mul(BEYOND).saturating_add(SLACK);
+        let is_beyond = self.ceiling().is_some_and(|ceiling| ceiling.is_passed_by(&seen));
         let end = End::killed(seen);
         let bill = Bill::new(&self.facts.terms(self.ratio), &end);
         let held = if self.facts.draws_money() { self.reserved } else { 0 };
@@ -126,6 +140,12 @@ impl Account {
             request.note(&settlement::figures(&end, &bill, self.facts.received, held));
         }
         is_beyond
+    }
+
+    /// The most output of its answer; `None` if the request has no maximum.
+    pub(crate) fn ceiling(&self) -> Option<Ceiling> {
+        let most = self.facts.bound.output;
+        (most > 0).then_some(Ceiling { most, ratio: self.ratio })
     }
 
     /// Notes in the journal that the store may have the account.

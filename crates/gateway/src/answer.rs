@@ -1,6 +1,8 @@
 //! The body of a response: buffered, or an upstream's that passes through while its usage is read.
 //! Its end, of whatever kind, settles the request's account.
 
+mod fault;
+
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
@@ -13,18 +15,20 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, Timeout};
 
-use crate::account::Account;
+use self::fault::Fault;
+use crate::account::{Account, Ceiling};
 use crate::backends::{Lease, LiveBackend};
 use crate::bill::End;
 use crate::dispatch::count_failure;
 use crate::later::{self, Follow, may_come_later};
 use crate::metrics::{Answered, Metrics};
+use crate::same_wire::OwnEnd;
 use crate::state::Gateway;
 use crate::translation::{AnswerStream, Kept};
-use crate::upstream::{DecodedBody, Redactor};
-use gateway_body::{Outcome, Progress, Reader, UsageFilter};
+use crate::upstream::{Redactor, UpstreamBody};
+use gateway_body::{EventFilter, FilterEnd, Outcome, Progress, Reader};
 use gateway_store::ledger::Ended;
-use wire::FailureKind;
+use wire::{Failure, FailureKind};
 
 /// The body of a response.
 pub(crate) enum AnswerBody {
@@ -48,17 +52,30 @@ pub(crate) enum Watch {
     Nothing,
     /// Passes unchanged.
     Usage(Reader),
-    /// The usage chunk that the gateway requested is removed.
-    Removing(UsageFilter),
+    /// Passes event by event: the usage chunk that the gateway requested may be removed. In a model's answer, whatever
+    /// is wrong with it ends it with an error of its wire.
+    Events(EventFilter, Option<OwnEnd>),
     /// A stream in the wire of the backend, which passes in that of the caller.
     Translating(Reader, Box<AnswerStream>),
     /// Costs nothing: it may show the end of an answer that comes later.
     Following(Reader, Follow),
 }
 
+impl Watch {
+    fn reader(&self) -> Option<&Reader> {
+        match self {
+            Self::Nothing => None,
+            Self::Usage(reader) | Self::Translating(reader, _) | Self::Following(reader, _) => {
+                Some(reader)
+            }
+            Self::Events(filter, _) => Some(filter.reader()),
+        }
+    }
+}
+
 /// An upstream's response in transit.
 pub(crate) struct ForwardedAnswer {
-    upstream: DecodedBody,
+    upstream: UpstreamBody,
     /// Pieces to forward.
     ready: VecDeque<Bytes>,
     watch: Watch,
@@ -82,20 +99,23 @@ pub(crate) struct ForwardedAnswer {
     patience: Duration,
     silence: Pin<Box<Sleep>>,
     last: Instant,
+    /// The last time that more than a sign of life came.
+    progress: Instant,
     /// Callback for the object's id.
     on_id: Option<OnObjectId>,
     /// The length that the client knows, if any.
     size: SizeHint,
     ended: bool,
-    /// True once the output is far beyond the request's maximum.
-    is_beyond: bool,
+    /// The most output of an answer whose account the store has.
+    ceiling: Option<Ceiling>,
+    /// Set once the gateway is to end the answer.
+    fault: Option<Fault>,
+    /// Breaks the connection off after the last piece.
+    breaks_off: Option<io::Error>,
 }
 
-/// The error in which a translated stream ends that went on and on.
-const ENDLESS: &str = "The model server sent far more than the request's maximum of output tokens.";
-
-/// The error in which a translated stream ends that fell silent.
-const SILENT: &str = "The model server sent nothing for too long. Please try again.";
+/// The time for which keep-alives alone keep an answer open, as a multiple of the longest silence.
+const MOST_SILENCES: u32 = 6;
 
 /// Longest wait of an answer for the store.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
@@ -109,7 +129,7 @@ pub(crate) type OnObjectId = Box<dyn FnOnce(&str) + Send + Sync>;
 impl ForwardedAnswer {
     /// `first` is the received part of the body; `size` is the length that the client was sent.
     pub(crate) fn new(
-        (upstream, first): (DecodedBody, Option<Bytes>),
+        (upstream, first): (UpstreamBody, Option<Bytes>),
         watch: Watch,
         (account, lease): (Account, Lease),
         status: u16,
@@ -117,7 +137,7 @@ impl ForwardedAnswer {
         on_id: Option<OnObjectId>,
     ) -> Self {
         let size = match (&watch, first.as_ref()) {
-            (Watch::Removing(_) | Watch::Translating(..), _) => SizeHint::default(),
+            (Watch::Events(..) | Watch::Translating(..), _) => SizeHint::default(),
             (_, first) => {
                 let mut size = upstream.size_hint();
                 let more = first.map_or(0, |first| first.len() as u64);
@@ -144,16 +164,19 @@ impl ForwardedAnswer {
             patience,
             silence: Box::pin(tokio::time::sleep_until(last + patience)),
             last,
+            progress: last,
             on_id,
             size,
             ended: false,
-            is_beyond: false,
+            ceiling: None,
+            fault: None,
+            breaks_off: None,
         };
         if let Some(first) = first {
             answer.take_in(first);
         }
         // A short response is often complete by now.
-        if answer.upstream.is_end_stream() || answer.has_failed() {
+        if (answer.upstream.is_end_stream() && answer.fault.is_none()) || answer.has_failed() {
             answer.end();
         }
         answer
@@ -161,6 +184,7 @@ impl ForwardedAnswer {
 
     fn take_in(&mut self, piece: Bytes) {
         let mut kept = None;
+        let mut has_progress = true;
         let (id, usage, has_output, seen) = match &mut self.watch {
             Watch::Nothing => {
                 self.ready.push_back(piece);
@@ -178,6 +202,7 @@ impl ForwardedAnswer {
                 let shown = self.redactor.redact(|| self.origin.mask(), piece);
                 let mut out = String::new();
                 stream.feed(&shown, &mut out);
+                has_progress = !stream.is_idle();
                 kept = stream.take_kept();
                 push(&mut self.ready, out);
                 (None, reader.usage_so_far(), reader.has_output(), Some(reader.so_far()))
@@ -188,20 +213,27 @@ impl ForwardedAnswer {
                 self.ready.push_back(shown);
                 (None, None, false, None)
             }
-            Watch::Removing(filter) => {
+            Watch::Events(filter, _) => {
                 let mut out = Vec::new();
                 filter.feed(piece, &mut out);
+                has_progress = filter.take_progress();
                 let (redactor, origin) = (&mut self.redactor, &self.origin);
                 self.ready
                     .extend(out.into_iter().map(|piece| redactor.redact(|| origin.mask(), piece)));
-                (filter.id(), filter.usage_so_far(), filter.has_output(), Some(filter.so_far()))
+                let reader = filter.reader();
+                (reader.id(), reader.usage_so_far(), reader.has_output(), Some(reader.so_far()))
             }
         };
         if let (true, Some(account)) = (has_output, &mut self.account) {
             account.sees_output();
         }
-        if let (Some(seen), Some(account)) = (seen, &mut self.account) {
-            self.is_beyond |= account.note(seen);
+        let is_beyond = match (seen, &mut self.account, &self.ceiling) {
+            (Some(seen), Some(account), _) => account.note(seen),
+            (Some(seen), None, Some(ceiling)) => ceiling.is_passed_by(&seen),
+            _ => false,
+        };
+        if is_beyond {
+            self.fault = Some(Fault::Endless);
         }
         if let (Some(usage), Some(account)) = (usage, &mut self.account) {
             account.lower_reservation(&usage);
@@ -214,11 +246,30 @@ impl ForwardedAnswer {
         }
         self.hold_until_kept(kept);
         self.keep_events();
+        self.check_progress(has_progress);
+    }
+
+    /// Sets the fault of a stream that is of another wire, or that has not gone on for too long.
+    fn check_progress(&mut self, has_progress: bool) {
+        if let Watch::Events(filter, Some(own)) = &self.watch
+            && let Some(other) = filter.other_wire()
+        {
+            self.fault = Some(Fault::OtherWire(own.is_of_other_wire(other)));
+        }
+        if has_progress {
+            self.progress = self.last;
+        } else if self.last.duration_since(self.progress) > self.patience * MOST_SILENCES {
+            self.fault.get_or_insert(Fault::Stalled);
+        }
     }
 
     /// Has the store keep the account as soon as events say that their answer may come later.
     fn keep_events(&mut self) {
-        let (Watch::Usage(reader), Some(account)) = (&self.watch, &self.account) else { return };
+        let (Watch::Usage(_) | Watch::Events(..), Some(account)) = (&self.watch, &self.account)
+        else {
+            return;
+        };
+        let Some(reader) = self.watch.reader() else { return };
         if account.facts().later.is_none() || reader.progress() != Some(Progress::Open) {
             return;
         }
@@ -247,6 +298,7 @@ impl ForwardedAnswer {
         let Some(account) = self.account.take() else { return };
         let id = outcome.id.as_deref().unwrap_or_default();
         self.follow = Some(Follow::of_events(&account, id));
+        self.ceiling = account.ceiling();
         self.is_kept = true;
         let storing = later::keep(account, self.status, outcome);
         self.storing = storing.map(|task| Box::pin(tokio::time::timeout(STORE_PATIENCE, task)));
@@ -275,7 +327,7 @@ impl ForwardedAnswer {
         if let Some(lease) = &mut self.lease {
             lease.succeeded();
         }
-        let mut outcome = self.finish_watching();
+        let mut outcome = self.finish_watching(None);
         // An answer that usually comes later may have failed already.
         let may_fail = self.account.as_ref().is_some_and(|one| one.facts().later.is_some());
         if let Some(outcome) = outcome.as_mut().filter(|_| may_fail) {
@@ -287,25 +339,23 @@ impl ForwardedAnswer {
         self.settle(outcome, |_, outcome| End::answered(status, outcome));
     }
 
+    /// Ends an answer that is not complete: a model's stream with an error, anything else with the connection.
     fn abort(&mut self, ended: Ended, cause: String) {
-        let failure = match ended {
-            Ended::Stalled => Some((FailureKind::Timeout, SILENT)),
-            _ => self.is_beyond.then_some((FailureKind::Malformed, ENDLESS)),
-        };
-        if let (Watch::Translating(reader, stream), Some((kind, message))) =
-            (&mut self.watch, failure)
-            && !reader.so_far().complete
-        {
-            let mut out = String::new();
-            stream.fail(&wire::Failure::new(kind, message), &mut out);
-            push(&mut self.ready, out);
-        }
+        let failure = fault::failure(self.fault.as_ref(), ended);
         if let (Some(lease), Some(account)) = (&mut self.lease, &self.account) {
             let reason = if ended == Ended::Stalled { "timeout" } else { "cut" };
             count_failure(account.gateway(), lease.live(), reason);
             lease.failed(&cause);
         }
-        let outcome = self.finish_watching();
+        let ends_itself = matches!(self.watch, Watch::Translating(..) | Watch::Events(_, Some(_)));
+        if !ends_itself {
+            let kind = match ended {
+                Ended::Stalled => io::ErrorKind::TimedOut,
+                _ => io::ErrorKind::Other,
+            };
+            self.breaks_off = Some(io::Error::new(kind, failure.message.clone()));
+        }
+        let outcome = self.finish_watching(Some(failure));
         self.settle(outcome, |_, outcome| End::broken(ended, cause, outcome.unwrap_or_default()));
     }
 
@@ -338,7 +388,8 @@ impl ForwardedAnswer {
         account.close(end);
     }
 
-    fn finish_watching(&mut self) -> Option<Outcome> {
+    /// Reads to the end of what has come. `failure` says why no more comes; without it, the upstream's body has ended.
+    fn finish_watching(&mut self, failure: Option<Failure>) -> Option<Outcome> {
         match std::mem::replace(&mut self.watch, Watch::Nothing) {
             Watch::Nothing => None,
             Watch::Usage(reader) => Some(reader.finish()),
@@ -346,6 +397,13 @@ impl ForwardedAnswer {
                 let mut out = String::new();
                 if let Some(held) = self.redactor.finish() {
                     stream.feed(&held, &mut out);
+                }
+                // Of a stream that broke off, the last event may lack only the blank line after it.
+                let is_certain = |it: &Failure| it.kind != FailureKind::Disconnected;
+                if let Some(failure) = failure.filter(is_certain)
+                    && !reader.so_far().complete
+                {
+                    stream.fail(&failure, &mut out);
                 }
                 stream.finish(&mut out);
                 push(&mut self.ready, out);
@@ -356,12 +414,22 @@ impl ForwardedAnswer {
                 follow.note(reader.finish());
                 None
             }
-            Watch::Removing(filter) => {
+            Watch::Events(filter, own) => {
+                let (id, events) = (filter.reader().id().map(str::to_owned), filter.events());
                 let mut rest = Vec::new();
-                let outcome = filter.finish(&mut rest);
+                let FilterEnd { outcome, is_inside, is_over } = filter.finish(&mut rest);
                 let (redactor, origin) = (&mut self.redactor, &self.origin);
                 self.ready
                     .extend(rest.into_iter().map(|piece| redactor.redact(|| origin.mask(), piece)));
+                self.ready.extend(self.redactor.finish());
+                if let Some(own) = own.filter(|_| !is_over) {
+                    let failure = failure.unwrap_or_else(|| fault::failure(None, Ended::Cut));
+                    match is_inside {
+                        // An error cannot stand within an event.
+                        true => self.breaks_off = Some(io::Error::other(failure.message)),
+                        false => push(&mut self.ready, own.error(id, events, &failure)),
+                    }
+                }
                 Some(outcome)
             }
         }
@@ -375,12 +443,9 @@ impl ForwardedAnswer {
                 self.storing = None;
                 self.last = Instant::now();
             }
-            if self.is_beyond && !self.ended {
-                let is_translated = self.is_translated();
-                self.abort(Ended::Cut, "its output is far beyond the request's maximum".to_owned());
-                if !is_translated {
-                    return Poll::Ready(Some(Err(io::Error::other(ENDLESS))));
-                }
+            if let (Some(fault), false) = (&self.fault, self.ended) {
+                let (ended, cause) = fault.cause(self.patience * MOST_SILENCES);
+                self.abort(ended, cause);
             }
             if !self.holds_back()
                 && let Some(piece) = self.ready.pop_front()
@@ -388,45 +453,30 @@ impl ForwardedAnswer {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
             if self.ended {
-                return Poll::Ready(None);
+                return Poll::Ready(self.breaks_off.take().map(Err));
             }
             match Pin::new(&mut self.upstream).poll_frame(context) {
                 Poll::Ready(Some(Ok(frame))) => {
                     self.last = Instant::now();
                     if let Ok(data) = frame.into_data() {
                         self.take_in(data);
-                        if self.upstream.is_end_stream() || self.has_failed() {
+                        let has_ended = self.upstream.is_end_stream() && self.fault.is_none();
+                        if has_ended || self.has_failed() {
                             self.end();
                         }
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    let is_translated = self.is_translated();
                     self.abort(Ended::Cut, format!("its answer broke off: {error}"));
-                    if is_translated {
-                        // Its last event says so.
-                        continue;
-                    }
-                    return Poll::Ready(Some(Err(io::Error::other(error))));
                 }
                 Poll::Ready(None) => self.end(),
                 Poll::Pending => {
                     ready!(self.poll_silence(context));
-                    let silent = "the model server sent nothing for too long";
                     let seconds = self.patience.as_secs_f32();
-                    let is_translated = self.is_translated();
                     self.abort(Ended::Stalled, format!("it sent nothing for {seconds} s"));
-                    if is_translated {
-                        continue;
-                    }
-                    return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, silent))));
                 }
             }
         }
-    }
-
-    fn is_translated(&self) -> bool {
-        matches!(self.watch, Watch::Translating(..))
     }
 
     /// Returns whether a translated stream has ended with an error, so that no more of it is read.
@@ -457,7 +507,7 @@ impl Drop for ForwardedAnswer {
     /// The client disconnected, or the gateway stops.
     fn drop(&mut self) {
         if !self.ended {
-            let outcome = self.finish_watching();
+            let outcome = self.finish_watching(None);
             self.settle(outcome, |gateway, outcome| gateway.dropped(outcome.unwrap_or_default()));
         }
     }
@@ -484,7 +534,9 @@ impl Body for AnswerBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(piece) => piece.is_none(),
-            Self::Forwarded(answer) => answer.ended && answer.ready.is_empty(),
+            Self::Forwarded(answer) => {
+                answer.ended && answer.ready.is_empty() && answer.breaks_off.is_none()
+            }
             Self::Page(page) => page.is_end_stream(),
         }
     }
@@ -494,7 +546,7 @@ impl Body for AnswerBody {
             Self::Whole(piece) => {
                 SizeHint::with_exact(piece.as_ref().map_or(0, |piece| piece.len() as u64))
             }
-            Self::Forwarded(answer) if answer.ended => {
+            Self::Forwarded(answer) if answer.ended && answer.breaks_off.is_none() => {
                 SizeHint::with_exact(answer.ready.iter().map(|piece| piece.len() as u64).sum())
             }
             Self::Forwarded(answer) => answer.size,

@@ -157,7 +157,7 @@ impl Backends {
 
     /// All keys in use, for what must not be shown.
     pub(crate) fn secrets(&self) -> Vec<Arc<str>> {
-        self.known.load().by_id.values().flat_map(|live| live.keys().secrets()).collect()
+        self.known.load().by_id.values().flat_map(|live| live.secrets()).collect()
     }
 
     /// Waits for a place at a backend that `query` may use and that is not in `tried`. The first attempt of a request

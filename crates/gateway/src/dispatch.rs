@@ -7,8 +7,10 @@
 //! 504, or the backend stayed silent for its
 //! `first_byte_timeout_ms`. Silence until the end of the time is never repeated.
 
+mod beginning;
 mod errors;
 
+pub(crate) use beginning::Expected;
 pub(crate) use errors::whole;
 
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use crate::metrics::{FailedAt, OfBackend};
 use crate::state::Gateway;
 use crate::traces::{Span, TraceContext};
 use crate::translation::Translation;
-use crate::upstream::{self, DecodedBody, Failure, OutBody, Outgoing};
+use crate::upstream::{self, Failure, OutBody, OutKey, Outgoing, UpstreamBody};
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Backend;
 
@@ -75,12 +77,14 @@ pub(crate) struct Prepared {
     pub(crate) body: OutBody,
     /// The way back for its answer, if it is in another wire than the client's.
     pub(crate) translation: Option<Box<Translation>>,
+    /// The answer of a model in the client's wire.
+    pub(crate) expected: Option<Expected>,
 }
 
 impl Prepared {
     /// A body with the path and the headers of the client.
     pub(crate) fn as_sent(body: OutBody) -> Self {
-        Self { path: None, headers: None, body, translation: None }
+        Self { path: None, headers: None, body, translation: None, expected: None }
     }
 }
 
@@ -96,7 +100,7 @@ pub(crate) enum Repeat {
 /// A successful response that has started.
 pub(crate) struct Arrived {
     pub(crate) head: response::Parts,
-    pub(crate) body: DecodedBody,
+    pub(crate) body: UpstreamBody,
     /// The first piece of the body.
     pub(crate) first: Option<Bytes>,
     /// The place at the backend that answers.
@@ -116,7 +120,7 @@ pub(crate) struct Refused {
 }
 
 /// The answer to an attempt, or its failure.
-pub(crate) type Sent = Result<(Response<DecodedBody>, Option<Bytes>), Failure>;
+pub(crate) type Sent = Result<(Response<UpstreamBody>, Option<Bytes>), Failure>;
 
 /// Sends a request. `trace` is the context of the request; `noted` learns of each backend before it gets the request.
 ///
@@ -222,6 +226,11 @@ enum Next {
     Stop,
 }
 
+/// Returns whether an answer has the status of a success, and may be one of an upstream.
+fn is_success(response: &Response<UpstreamBody>) -> bool {
+    response.status().is_success() && errors::is_usable(response)
+}
+
 struct Run<'a> {
     gateway: &'a Gateway,
     forward: &'a Forward<'a>,
@@ -247,15 +256,30 @@ impl Run<'_> {
         let mut retention = live.takes_retention();
         let mut refused: Vec<PickedKey> = Vec::new();
         let mut key = live.keys().pick(&refused, self.gateway.clock.steady());
+        let of_cloud = live.cloud_key().await;
+        let mut of_cloud = of_cloud.map_err(|failure| self.failed(&mut lease, &failure))?;
+        let mut has_renewed = false;
         loop {
-            let Prepared { path, headers, body, translation } = prepared;
-            let sent = self.attempt(&live, key.as_ref(), (path, headers, body)).await;
+            let Prepared { path, headers, body, translation, expected } = prepared;
+            let out_key = match (&of_cloud, &key) {
+                (Some(key), _) => OutKey::OfCloud(key),
+                (None, key) => {
+                    let key = key.as_ref().map(PickedKey::reveal);
+                    OutKey::Text(key, live.backend().key_header)
+                }
+            };
+            let sent = self.attempt(&live, out_key, (path, headers, body)).await;
+            let sent = match (sent, expected) {
+                (Ok(sent), Some(expected)) if is_success(&sent.0) => {
+                    beginning::checked(expected, sent).await
+                }
+                (sent, _) => sent,
+            };
             let (response, first) = match sent {
                 Ok(sent) => sent,
                 Err(failure) => return Err(self.failed(&mut lease, &failure)),
             };
-            let status = response.status();
-            if status.is_success() && errors::is_usable(&response) {
+            if is_success(&response) {
                 lease.began();
                 self.put_aside(&live, &refused);
                 let (head, body) = response.into_parts();
@@ -265,6 +289,18 @@ impl Run<'_> {
             let answer = errors::read(&live, response, first, caller).await;
             let status = answer.status;
             let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            if is_refused
+                && !has_renewed
+                && let Some(tried) = of_cloud.take()
+            {
+                has_renewed = true;
+                let renewed = live.renewed_cloud_key(&tried).await;
+                let again = self.forward.body.next(live.backend(), retention);
+                if let (Ok(Some(renewed)), Ok(Some(again))) = (renewed, again) {
+                    (of_cloud, prepared) = (Some(renewed), again);
+                    continue;
+                }
+            }
             if is_refused && let Some(tried) = key.take() {
                 if status == StatusCode::UNAUTHORIZED {
                     self.refuse_key(&live, &tried).await;
@@ -292,7 +328,7 @@ impl Run<'_> {
     async fn attempt(
         &self,
         live: &LiveBackend,
-        key: Option<&PickedKey>,
+        key: OutKey<'_>,
         (path, headers, body): (Option<String>, Option<HeaderMap>, OutBody),
     ) -> Sent {
         let backend = live.backend();
@@ -301,7 +337,7 @@ impl Run<'_> {
         };
         let outgoing = Outgoing {
             base,
-            key: (key.map(PickedKey::reveal), backend.key_header),
+            key,
             method: self.forward.method.clone(),
             path: path.as_deref().unwrap_or(self.forward.path),
             headers: headers.unwrap_or_else(|| self.forward.headers.clone()),
@@ -336,6 +372,7 @@ impl Run<'_> {
             Failure::Cut(_) => (Some("cut"), self.if_unanswered()),
             // At the end of the time for all attempts there is no other one.
             Failure::Silent => (Some("timeout"), self.if_unanswered()),
+            Failure::NoCredentials(_) => (Some("key_refused"), Next::Another),
             Failure::Strange(..) | Failure::Coding(_) => {
                 count_failure(self.gateway, &live, "invalid");
                 (None, Next::Stop)

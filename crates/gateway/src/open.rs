@@ -14,6 +14,7 @@ use crate::alert_sender;
 use crate::backends::{self, Backends};
 use crate::batch;
 use crate::batch_runner::Runner;
+use crate::envelope_seal::EnvelopeKey;
 use crate::later;
 use crate::later_poller::Poller;
 use crate::metrics::Metrics;
@@ -142,6 +143,7 @@ impl Gateway {
         let database = Arc::new(Database::open(&settings.store).await?);
         organizations::ensure_default(&database, Act::of_gateway(clock.now(), &*random)).await?;
         check_prices(&settings, &database).await?;
+        let envelope_key = EnvelopeKey::open(&database, &*random).await?;
         let ids = Ids::new(&*random);
         let limits = Arc::new(open_limits(&settings, folder, &*clock, &database, &ids).await?);
         let writer = format!("{:016x}", ids.process());
@@ -182,6 +184,7 @@ impl Gateway {
             limits,
             spend,
             body_memory: Default::default(),
+            envelope_key,
             backends: Arc::new(backends),
             other_servers: upstream::Client::new()?,
             traces: Default::default(),

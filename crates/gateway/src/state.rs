@@ -12,6 +12,7 @@ use crate::backends::Backends;
 use crate::batch_runner::Runner;
 use crate::bill::End;
 use crate::calibration::Calibration;
+use crate::envelope_seal::EnvelopeKey;
 use crate::intake::BodyMemory;
 use crate::later_poller::Poller;
 use crate::metrics::Metrics;
@@ -69,6 +70,8 @@ pub struct Gateway {
     pub(crate) random: Arc<dyn Random>,
     /// Memory for large bodies.
     pub(crate) body_memory: BodyMemory,
+    /// Seals the reasoning of translated answers.
+    pub(crate) envelope_key: EnvelopeKey,
     /// Ids of requests.
     pub(crate) ids: Ids,
     /// The tokens of each model's text.

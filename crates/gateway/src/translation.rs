@@ -17,6 +17,7 @@ use wire::{
     ResponseContext, Target, Tool, ToolChoice, Usage, Warning, Warnings, Wire,
 };
 
+use crate::envelope_seal::Seal;
 use crate::keeper::Keeper;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Backend;
@@ -50,6 +51,8 @@ pub(crate) struct Source<'a> {
     pub(crate) id: &'a str,
     /// Keeps the response, unless the request forbids that.
     pub(crate) keeper: Option<&'a Arc<Keeper>>,
+    /// Opens and seals reasoning of the caller's project.
+    pub(crate) seal: Seal,
 }
 
 /// A translated request.
@@ -71,6 +74,7 @@ pub(crate) struct Translation {
     /// Members that were left out of the request.
     warnings: Warnings,
     keeper: Option<Arc<Keeper>>,
+    seal: Seal,
 }
 
 /// A translated answer that has arrived as a whole.
@@ -94,13 +98,18 @@ impl Source<'_> {
         let refused = |error: wire::Error| refused(error, self.caller);
         let (mut request, mut warnings) =
             wire::read_request(self.caller, upstream_model, self.body).map_err(refused)?;
+        if request.input.is_empty() {
+            return Err(without_input(self.caller));
+        }
         let keeper = self.keeper.filter(|_| request.store != Some(false));
         if let Some(keeper) = keeper {
             keeper.check_room(self.body.len())?;
         }
         self.adapt(&mut request, to, keeper.is_some(), &mut warnings)?;
+        self.seal.open_request(&mut request, self.caller, &mut warnings);
         let host = backend.base.origin.host().unwrap_or_default();
-        let mut target = Target::of_server(to, self.upstream, host, upstream_model);
+        let mut target =
+            Target::of_server(to, self.upstream, host, upstream_model).on(backend.platform);
         let known = target.max_output.unwrap_or(u64::MAX);
         target.max_output = Some(known.min(self.max_output));
         if let Some(takes_schemas) = backend.structured_output {
@@ -139,6 +148,7 @@ impl Source<'_> {
                 encode,
                 warnings,
                 keeper: keeper.cloned(),
+                seal: self.seal.clone(),
             },
         })
     }
@@ -196,6 +206,17 @@ fn leave_search_out(request: &mut Request<'_>, to: Wire, target: &Target, warnin
     }
 }
 
+/// 400 `missing_required_parameter`.
+fn without_input(caller: Wire) -> ApiError {
+    let member = match caller {
+        Wire::Responses => "input",
+        Wire::Chat | Wire::Messages => "messages",
+        Wire::Gemini => "contents",
+    };
+    let message = format!("`{member}` is empty. Send at least one message.");
+    ApiError::bad_request("missing_required_parameter", message).param(member)
+}
+
 /// The error for a request that cannot be translated, with the names of the caller's wire.
 fn refused(error: wire::Error, caller: Wire) -> ApiError {
     let error = error.in_wire(caller);
@@ -240,6 +261,7 @@ impl Translation {
         });
         AnswerStream {
             keeping,
+            maker: Maker::new(self.seal, self.backend, &self.encode),
             wires: (self.caller, self.backend),
             reader: Reader::new(),
             decoder: Decoder::new(self.backend, self.response),
@@ -262,15 +284,18 @@ impl Translation {
         to_events: bool,
         log: &WarningLog,
     ) -> Result<WholeAnswer, ApiError> {
-        let Self { caller, backend, response, encode, keeper, .. } = self;
+        let Self { caller, backend, response, encode, keeper, seal, .. } = self;
+        let maker = Maker::new(seal, backend, &encode);
         let mut decoder = Decoder::new(backend, response);
         let mut encoder = to_events.then(|| Encoder::new(caller, encode.clone()));
         let (mut collected, mut out) = (Response::default(), String::new());
         let mut sink = |event: Event<'_>| {
-            collected.event(&event);
-            if let Some(encoder) = &mut encoder {
-                encoder.event(&event, &mut out);
-            }
+            maker.seal(event, &mut |event| {
+                collected.event(&event);
+                if let Some(encoder) = &mut encoder {
+                    encoder.event(&event, &mut out);
+                }
+            });
         };
         if is_events {
             let mut reader = Reader::new();
@@ -330,8 +355,28 @@ struct Keeping {
     collected: Response,
 }
 
+/// Who made the reasoning of an answer, and the seal on it.
+struct Maker {
+    seal: Seal,
+    wire: Wire,
+    provider: String,
+    model: String,
+}
+
+impl Maker {
+    fn new(seal: Seal, wire: Wire, encode: &EncodeContext) -> Self {
+        let (provider, model) = (encode.provider.clone(), encode.upstream_model.clone());
+        Self { seal, wire, provider, model }
+    }
+
+    fn seal(&self, event: Event<'_>, next: &mut dyn FnMut(Event<'_>)) {
+        self.seal.close_event(event, (self.wire, &self.provider, &self.model), next);
+    }
+}
+
 /// The translation of a stream.
 pub(crate) struct AnswerStream {
+    maker: Maker,
     /// Until the response has ended.
     keeping: Option<Box<Keeping>>,
     /// The caller's and the backend's.
@@ -341,7 +386,7 @@ pub(crate) struct AnswerStream {
     encoder: Encoder,
     log: Arc<WarningLog>,
     warnings: Warnings,
-    /// Bytes since the last event.
+    /// Bytes since the last event that says more than that the server is alive.
     idle_bytes: usize,
     has_failed: bool,
 }
@@ -352,19 +397,28 @@ impl AnswerStream {
         if self.has_failed {
             return;
         }
-        let Self { reader, decoder, encoder, warnings, has_failed, keeping, .. } = self;
-        let mut is_idle = true;
+        let Self { reader, decoder, encoder, warnings, has_failed, keeping, maker, .. } = self;
+        let (mut is_idle, before) = (true, out.len());
+        let mut is_alive = bytes.trim_ascii_start().first() == Some(&b':');
         let fed = reader.feed(bytes, |_, data| {
+            is_alive |= is_ping(data);
             decoder.event(data, &mut |event| {
                 is_idle = false;
-                if let Some(keeping) = keeping {
-                    keeping.collected.event(&event);
-                }
-                note(&event, warnings, has_failed);
-                encoder.event(&event, out);
+                maker.seal(event, &mut |event| {
+                    if let Some(keeping) = keeping {
+                        keeping.collected.event(&event);
+                    }
+                    note(&event, warnings, has_failed);
+                    encoder.event(&event, out);
+                });
             });
         });
+        // The beginning of a long event is more than a sign of life.
+        let is_idle = is_idle && self.reader.rest().is_none_or(<[u8]>::is_empty);
         self.idle_bytes = if is_idle { self.idle_bytes.saturating_add(bytes.len()) } else { 0 };
+        if is_idle && is_alive && out.len() == before {
+            out.push_str(keep_alive(self.wires.0));
+        }
         if fed.is_err() {
             self.fail(&too_long(), out);
         } else if self.idle_bytes > MAX_IDLE_BYTES {
@@ -372,6 +426,11 @@ impl AnswerStream {
                 "The model's response has stalled: its server only keeps the connection alive.";
             self.fail(&Failure::new(FailureKind::Timeout, message), out);
         }
+    }
+
+    /// Returns whether the last bytes were no more than a sign of life.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.idle_bytes > 0
     }
 
     /// Ends the stream with an error, unless it has ended.
@@ -385,13 +444,15 @@ impl AnswerStream {
     /// The backend's answer is over: a stream without its end gets an error as its end.
     pub(crate) fn finish(&mut self, out: &mut String) {
         if !self.has_failed {
-            let Self { reader, decoder, encoder, warnings, has_failed, keeping, .. } = self;
+            let Self { reader, decoder, encoder, warnings, has_failed, keeping, maker, .. } = self;
             let mut sink = |event: Event<'_>| {
-                if let Some(keeping) = keeping {
-                    keeping.collected.event(&event);
-                }
-                note(&event, warnings, has_failed);
-                encoder.event(&event, out);
+                maker.seal(event, &mut |event| {
+                    if let Some(keeping) = keeping {
+                        keeping.collected.event(&event);
+                    }
+                    note(&event, warnings, has_failed);
+                    encoder.event(&event, out);
+                });
             };
             // Some servers leave out the blank line after the last event.
             if let Some(rest) = reader.rest().filter(|rest| !rest.is_empty()) {
@@ -414,6 +475,23 @@ impl AnswerStream {
     /// Returns whether it has ended with an error: the rest of the backend's answer is not read.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
+    }
+}
+
+/// Returns whether an event says only that the server is alive.
+fn is_ping(data: &[u8]) -> bool {
+    const LONGEST: usize = 64;
+    let says = |word: &[u8]| memchr::memmem::find(data, word).is_some();
+    data.len() <= LONGEST && (says(b"\"ping\"") || says(b"\"keepalive\""))
+}
+
+/// A sign of life without any other meaning in the wire of a caller.
+fn keep_alive(caller: Wire) -> &'static str {
+    match caller {
+        Wire::Messages => "event: ping\ndata: {\"type\": \"ping\"}\n\n",
+        // Clients of Gemini take a comment for the beginning of an error.
+        Wire::Gemini => "\r\n\r\n",
+        Wire::Responses | Wire::Chat => ": keep-alive\n\n",
     }
 }
 
@@ -469,6 +547,7 @@ mod tests {
             encode: EncodeContext::default(),
             warnings: Warnings::default(),
             keeper: None,
+            seal: crate::envelope_seal::test_seal(),
         };
         translation.stream(&Arc::default())
     }
@@ -485,6 +564,27 @@ mod tests {
                 assert!(fed <= MAX_IDLE_BYTES + comments.len(), "{backend}");
             }
             assert!(out.contains("timeout_error") && out.contains("keeps the connection"), "{out}");
+        }
+    }
+
+    #[test]
+    fn signs_of_life_reach_the_caller_in_its_wire() {
+        let ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
+        for (backend, sign) in [(Wire::Messages, ping), (Wire::Chat, ": OPENROUTER PROCESSING\n\n")]
+        {
+            for caller in Wire::ALL.into_iter().filter(|caller| *caller != backend) {
+                let (mut answer, mut out) = (stream(backend, caller), String::new());
+                answer.feed(sign.as_bytes(), &mut out);
+                assert_eq!(out, keep_alive(caller), "{backend} {caller}");
+                assert!(answer.is_idle());
+                let mut decoded = Vec::new();
+                let mut reader = Reader::new();
+                reader.feed(out.as_bytes(), |_, data| decoded.push(data.to_vec())).unwrap();
+                assert_eq!(decoded.len(), usize::from(caller == Wire::Messages), "no event");
+                let (begun, mut answered) = (out.len(), out);
+                answer.feed(b"data: {\"cho", &mut answered);
+                assert_eq!(answered.len(), begun, "a part of an event is none");
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Forwards requests to upstreams: one pooled client, the headers and bodies in both directions,
 //! and errors. It knows neither limits nor clients.
 
+mod answer_body;
 mod body;
 mod failure;
 mod headers;
@@ -16,10 +17,11 @@ use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use tokio::time::Instant;
 
+use answer_body::AnswerError;
+pub(crate) use answer_body::UpstreamBody;
 pub(crate) use body::OutBody;
 pub(crate) use failure::{Failure, SecretMask, too_large, too_slow};
 pub(crate) use headers::{for_client, for_other_wire, for_upstream, waits, without_google};
-pub(crate) use http_client::DecodedBody;
 pub(crate) use redactor::Redactor;
 
 use gateway_policy::settings::{Base, KeyHeader};
@@ -37,8 +39,8 @@ const POOL: PoolOptions = PoolOptions {
 pub(crate) struct Outgoing<'a> {
     /// The base of the backend in the region of the request.
     pub(crate) base: &'a Base,
-    /// Our key, and the header that has it.
-    pub(crate) key: (Option<&'a str>, KeyHeader),
+    /// Our key.
+    pub(crate) key: OutKey<'a>,
     /// The method.
     pub(crate) method: Method,
     /// The client's path and query, `/v1/…` or `/v1beta/…`.
@@ -47,6 +49,15 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) headers: HeaderMap,
     /// The body.
     pub(crate) body: OutBody,
+}
+
+/// The key of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OutKey<'a> {
+    /// None, or one in a header.
+    Text(Option<&'a str>, KeyHeader),
+    /// That of an account of a cloud.
+    OfCloud(&'a cloud::Key),
 }
 
 /// The options of a client for upstreams.
@@ -65,22 +76,21 @@ pub(crate) async fn send(
     http: &HttpClient,
     outgoing: Outgoing<'_>,
     patience: Duration,
-) -> Result<(Response<DecodedBody>, Option<bytes::Bytes>), Failure> {
+) -> Result<(Response<UpstreamBody>, Option<bytes::Bytes>), Failure> {
     let request = request(outgoing)?;
     let answered = async {
         let response =
             http.request(request).await.map_err(|error| Failure::from_http_error(&error))?;
-        let mut response =
+        let decoded =
             http_client::decoded(response).map_err(|error| Failure::Coding(error.to_string()))?;
+        let mut response = answer_body::answered(decoded);
         let first = loop {
             match response.body_mut().frame().await {
                 None => break None,
-                Some(Err(BodyError::Cut(error))) => {
+                Some(Err(AnswerError::Body(BodyError::Cut(error)))) => {
                     return Err(Failure::Cut(error.to_string()));
                 }
-                Some(Err(BodyError::Coding(error))) => {
-                    return Err(Failure::Coding(error.to_string()));
-                }
+                Some(Err(error)) => return Err(Failure::Coding(error.to_string())),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => break Some(data),
                     _ => {}
@@ -157,7 +167,7 @@ impl Client {
 }
 
 fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
-    let Outgoing { base, key: (key, key_header), method, path, headers, body } = outgoing;
+    let Outgoing { base, key, method, path, headers, body } = outgoing;
     let mut request = Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = uri(base, path).map_err(|error| Failure::Unsendable(error.to_string()))?;
@@ -166,23 +176,42 @@ fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
     // The gateway reads the usage in the response. Without this header the upstream may choose a coding.
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(header::ACCEPT_ENCODING, identity);
-    if let Some(key) = key {
-        let (name, text) = match key_header {
-            KeyHeader::Authorization => {
-                (header::AUTHORIZATION, Cow::Owned(format!("Bearer {key}")))
-            }
-            KeyHeader::XApiKey => (HeaderName::from_static("x-api-key"), Cow::Borrowed(key)),
-            KeyHeader::ApiKey => (HeaderName::from_static("api-key"), Cow::Borrowed(key)),
-            KeyHeader::XGoogApiKey => {
-                (HeaderName::from_static("x-goog-api-key"), Cow::Borrowed(key))
-            }
-        };
-        let value = HeaderValue::from_str(&text);
-        let mut value = value.map_err(|error| Failure::Unsendable(error.to_string()))?;
-        value.set_sensitive(true);
-        request.headers_mut().insert(name, value);
+    match key {
+        OutKey::Text(None, _) => {}
+        OutKey::Text(Some(key), header) => add_key(&mut request, key, header)?,
+        OutKey::OfCloud(cloud::Key::Bearer(token)) => {
+            add_key(&mut request, token.expose(), KeyHeader::Authorization)?;
+        }
+        OutKey::OfCloud(cloud::Key::Signed(signer)) => sign(&mut request, signer)?,
     }
     Ok(request)
+}
+
+fn add_key(
+    request: &mut Request<OutBody>,
+    key: &str,
+    key_header: KeyHeader,
+) -> Result<(), Failure> {
+    let (name, text) = match key_header {
+        KeyHeader::Authorization => (header::AUTHORIZATION, Cow::Owned(format!("Bearer {key}"))),
+        KeyHeader::XApiKey => (HeaderName::from_static("x-api-key"), Cow::Borrowed(key)),
+        KeyHeader::ApiKey => (HeaderName::from_static("api-key"), Cow::Borrowed(key)),
+        KeyHeader::XGoogApiKey => (HeaderName::from_static("x-goog-api-key"), Cow::Borrowed(key)),
+    };
+    let value = HeaderValue::from_str(&text);
+    let mut value = value.map_err(|error| Failure::Unsendable(error.to_string()))?;
+    value.set_sensitive(true);
+    request.headers_mut().insert(name, value);
+    Ok(())
+}
+
+/// Signs a request with its whole body.
+fn sign(request: &mut Request<OutBody>, signer: &cloud::AwsSigner) -> Result<(), Failure> {
+    let Some(body) = request.body().bytes() else {
+        let message = "a body that is received while it is sent cannot be signed";
+        return Err(Failure::Unsendable(message.to_owned()));
+    };
+    cloud::sign(signer, request, &body).map_err(|error| Failure::Unsendable(error.message))
 }
 
 /// `/v1/chat/completions?x` at `https://host/api/v1` is `https://host/api/v1/chat/completions?x`.

@@ -16,7 +16,8 @@ pub(crate) struct Clients {
 
 impl Clients {
     pub(crate) fn new(network: Network) -> Self {
-        Self { http: HttpClients::new(network), cloud: CloudCredentials::default() }
+        let cloud = CloudCredentials::new(network.clone());
+        Self { http: HttpClients::new(network), cloud }
     }
 
     /// [`Provider::authorized`], and with the credentials of its cloud.
@@ -38,7 +39,7 @@ impl Clients {
     /// # Errors
     /// There are no credentials.
     pub(crate) async fn of_cloud(&self, provider: &Provider) -> Result<Option<Provider>, Failure> {
-        self.cloud.authorized(&self.http, provider).await
+        self.cloud.authorized(provider).await
     }
 
     /// [`Provider::reauthorized`], and with other credentials of its cloud.
@@ -50,7 +51,7 @@ impl Clients {
         provider: &Arc<Provider>,
         refused: &Provider,
     ) -> Result<Option<Arc<Provider>>, Failure> {
-        match self.cloud.reauthorized(&self.http, provider, refused).await? {
+        match self.cloud.reauthorized(provider, refused).await? {
             Some(renewed) => Ok(Some(Arc::new(renewed))),
             None => provider.reauthorized(refused).await,
         }

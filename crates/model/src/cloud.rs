@@ -1,127 +1,45 @@
-//! Clouds that serve models of other makers: where their credentials come from, and the cache of those that are
-//! temporary. Each cloud is a feature of the build; without it, a request that needs it fails with a message that says
-//! so.
+//! Providers that are clouds: the credentials of their accounts, by the crate `cloud`, and what the user can do about a
+//! refusal.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use hyper::Request;
-use tokio::sync::Mutex as AsyncMutex;
-
-use crate::http_clients::HttpClients;
-use account::{AwsAuth, GoogleAuth};
-use fetched::{CloudError, Fetched};
+use ::cloud::{Account, CloudError, Credentials, Key, clock};
+use http_client::Network;
+use hyper::{HeaderMap, Request};
 
 use crate::{Failure, FailureKind, KeySource, Provider, Retry};
 
-pub(crate) mod account;
-#[cfg(feature = "bedrock")]
-mod aws;
-#[cfg(any(feature = "bedrock", feature = "vertex"))]
-mod fetch;
-mod fetched;
-#[cfg(feature = "bedrock")]
-mod frames;
-#[cfg(feature = "vertex")]
-mod google;
-#[cfg(feature = "bedrock")]
-mod profile;
-mod refusal;
-#[cfg(feature = "bedrock")]
-mod sign;
-
-#[cfg(feature = "bedrock")]
-pub use frames::{FrameError, FrameReader, MAX_FRAME};
-pub(crate) use refusal::{advise, refusal};
-
-/// Most sources whose credentials are kept. Beyond it all are fetched again.
-const MAX_SOURCES: usize = 32;
-
-/// A source with a place for what it gave.
-type Slot = Arc<AsyncMutex<Option<Fetched>>>;
+pub(crate) use ::cloud::refusal;
 
 /// The credentials of clouds that are in use.
-#[derive(Default)]
-pub(crate) struct CloudCredentials {
-    known: Mutex<Vec<(Source, Slot)>>,
-}
+pub(crate) struct CloudCredentials(Credentials);
 
-#[derive(Debug, Clone, PartialEq)]
-enum Source {
-    Aws(Arc<AwsAuth>),
-    Google(Arc<GoogleAuth>),
-}
-
-impl Source {
-    fn of(provider: &Provider) -> Option<Self> {
-        match &provider.api_key {
-            KeySource::Aws(auth) => Some(Self::Aws(Arc::clone(auth))),
-            KeySource::Google(auth) => Some(Self::Google(Arc::clone(auth))),
-            _ => None,
-        }
-    }
-
-    async fn fetch(&self, clients: &HttpClients, now: SystemTime) -> Result<Fetched, CloudError> {
-        match self {
-            #[cfg(feature = "bedrock")]
-            Self::Aws(auth) => aws::fetch(auth, clients).await,
-            #[cfg(feature = "vertex")]
-            Self::Google(auth) => google::fetch(auth, clients, now).await,
-            #[cfg(not(all(feature = "bedrock", feature = "vertex")))]
-            _ => {
-                let _ = (clients, now);
-                Err(CloudError::permanent(self.missing_feature()))
-            }
-        }
-    }
-
-    #[cfg(not(all(feature = "bedrock", feature = "vertex")))]
-    fn missing_feature(&self) -> String {
-        let feature = match self {
-            Self::Aws(_) => "bedrock",
-            Self::Google(_) => "vertex",
-        };
-        format!(
-            "this build has no support for this cloud; build agentd with `--features {feature}`"
-        )
+fn account(provider: &Provider) -> Option<Account> {
+    match &provider.api_key {
+        KeySource::Aws(auth) => Some(Account::Aws(Arc::clone(auth))),
+        KeySource::Google(auth) => Some(Account::Google(Arc::clone(auth))),
+        _ => None,
     }
 }
 
 impl CloudCredentials {
+    pub(crate) fn new(network: Network) -> Self {
+        Self(Credentials::new(network))
+    }
+
     /// `provider` with the credentials of its cloud in place of their source; `None` if it has no such source.
     ///
     /// # Errors
     /// There are no credentials. The message lists where they were looked up.
     pub(crate) async fn authorized(
         &self,
-        clients: &HttpClients,
         provider: &Provider,
     ) -> Result<Option<Provider>, Failure> {
-        let Some(source) = Source::of(provider) else { return Ok(None) };
-        let slot = self.slot(&source);
-        // Held while they are fetched, so that concurrent requests share one fetch.
-        let mut slot = slot.lock().await;
-        let now = SystemTime::now();
-        if let Some(kept) = slot.as_ref().filter(|kept| kept.is_fresh(now)) {
-            return Ok(Some(with(provider, kept.key.clone())));
-        }
-        match source.fetch(clients, now).await {
-            Ok(fetched) => {
-                let key = fetched.key.clone();
-                *slot = Some(fetched);
-                Ok(Some(with(provider, key)))
-            }
-            Err(error) => match slot.as_ref().filter(|kept| error.passes && kept.is_valid(now)) {
-                Some(kept) => {
-                    tracing::warn!(
-                        target: "model::cloud",
-                        "model provider `{}`: its credentials cannot be renewed yet: {}",
-                        provider.id, error.message
-                    );
-                    Ok(Some(with(provider, kept.key.clone())))
-                }
-                None => Err(failure(provider, error)),
-            },
+        let Some(account) = account(provider) else { return Ok(None) };
+        match self.0.key(&account, &user(provider)).await {
+            Ok(key) => Ok(Some(with(provider, key))),
+            Err(error) => Err(failure(provider, error)),
         }
     }
 
@@ -132,41 +50,31 @@ impl CloudCredentials {
     /// See [`CloudCredentials::authorized`].
     pub(crate) async fn reauthorized(
         &self,
-        clients: &HttpClients,
         provider: &Provider,
         refused: &Provider,
     ) -> Result<Option<Provider>, Failure> {
-        let Some(source) = Source::of(provider) else { return Ok(None) };
-        let slot = self.slot(&source);
-        slot.lock().await.take_if(|kept| same(&kept.key, &refused.api_key));
-        let renewed = self.authorized(clients, provider).await?;
-        Ok(renewed.filter(|renewed| !same(&renewed.api_key, &refused.api_key)))
-    }
-
-    fn slot(&self, source: &Source) -> Slot {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, slot)) = known.iter().find(|(known, _)| known == source) {
-            return Arc::clone(slot);
-        }
-        if known.len() >= MAX_SOURCES {
-            known.clear();
-        }
-        let slot = Slot::default();
-        known.push((source.clone(), Arc::clone(&slot)));
-        slot
+        let Some(account) = account(provider) else { return Ok(None) };
+        let refused = match &refused.api_key {
+            KeySource::Signed(signer) => Key::Signed(Arc::clone(signer)),
+            KeySource::Bearer(token) => Key::Bearer(token.clone()),
+            _ => return self.authorized(provider).await,
+        };
+        let renewed = self.0.renewed(&account, &refused, &user(provider)).await;
+        let renewed = renewed.map_err(|error| failure(provider, error))?;
+        Ok(renewed.map(|key| with(provider, key)))
     }
 }
 
-fn with(provider: &Provider, api_key: KeySource) -> Provider {
+fn user(provider: &Provider) -> String {
+    format!("model provider `{}`", provider.id)
+}
+
+fn with(provider: &Provider, key: Key) -> Provider {
+    let api_key = match key {
+        Key::Signed(signer) => KeySource::Signed(signer),
+        Key::Bearer(token) => KeySource::Bearer(token),
+    };
     Provider { api_key, ..provider.clone() }
-}
-
-fn same(one: &KeySource, other: &KeySource) -> bool {
-    match (one, other) {
-        (KeySource::Signed(one), KeySource::Signed(other)) => one.keys == other.keys,
-        (KeySource::Bearer(one), KeySource::Bearer(other)) => one == other,
-        _ => false,
-    }
 }
 
 fn failure(provider: &Provider, error: CloudError) -> Failure {
@@ -188,15 +96,26 @@ pub(crate) fn sign<B>(
     body: &[u8],
 ) -> Result<(), Failure> {
     let KeySource::Signed(signer) = &provider.api_key else { return Ok(()) };
-    #[cfg(feature = "bedrock")]
-    {
-        sign::sign(signer, request, body, SystemTime::now())
-            .map_err(|problem| failure(provider, CloudError::permanent(problem)))
+    ::cloud::sign(signer, request, body).map_err(|error| failure(provider, error))
+}
+
+/// Appends advice to a refusal with status 401 or 403, if credentials of a cloud were sent.
+pub(crate) fn advise(provider: &Provider, headers: &HeaderMap, failure: &mut Failure) {
+    if !matches!(failure.http_status, Some(401 | 403)) {
+        return;
     }
-    #[cfg(not(feature = "bedrock"))]
-    {
-        let _ = (signer, request, body);
-        let message = "this build cannot sign requests; build agentd with `--features bedrock`";
-        Err(failure(provider, CloudError::permanent(message)))
-    }
+    let id = &provider.id;
+    let advice = match &provider.api_key {
+        KeySource::Signed(signer) => format!(
+            "; check the AWS credentials of model provider `{id}`, their permission \
+             `bedrock:InvokeModelWithResponseStream`, and the region `{}`",
+            signer.region
+        ),
+        KeySource::Bearer(_) => format!(
+            "; check the Google credentials of model provider `{id}` and their role \
+             `roles/aiplatform.user`"
+        ),
+        _ => return,
+    };
+    failure.message.push_str(&clock(headers, SystemTime::now()).unwrap_or(advice));
 }

@@ -2,8 +2,6 @@
 //! needs it.
 
 use std::collections::HashMap;
-#[cfg(any(feature = "bedrock", feature = "vertex"))]
-use std::sync::OnceLock;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -43,46 +41,12 @@ fn build(network: &Network, files: &TlsFiles, pool: &PoolOptions) -> Result<Http
 /// The HTTP clients of a program.
 pub(crate) struct HttpClients {
     network: Network,
-    #[cfg(any(feature = "bedrock", feature = "vertex"))]
-    files: files::Pool,
-    /// Without proxies.
-    #[cfg(any(feature = "bedrock", feature = "vertex"))]
-    direct: OnceLock<Http>,
     known: Mutex<HashMap<Key, Arc<OnceCell<Http>>>>,
 }
 
 impl HttpClients {
     pub(crate) fn new(network: Network) -> Self {
-        Self {
-            network,
-            #[cfg(any(feature = "bedrock", feature = "vertex"))]
-            files: files::Pool::default(),
-            #[cfg(any(feature = "bedrock", feature = "vertex"))]
-            direct: OnceLock::new(),
-            known: Mutex::default(),
-        }
-    }
-
-    /// Work on files with credentials.
-    #[cfg(any(feature = "bedrock", feature = "vertex"))]
-    pub(crate) fn files(&self) -> &files::Pool {
-        &self.files
-    }
-
-    /// The client for services of this machine and its network, which no proxy reaches.
-    #[cfg(any(feature = "bedrock", feature = "vertex"))]
-    pub(crate) fn direct(&self) -> Result<&Http, Failure> {
-        if let Some(direct) = self.direct.get() {
-            return Ok(direct);
-        }
-        let built = connect(&Network::default(), &TlsFiles::default())?;
-        Ok(self.direct.get_or_init(|| built))
-    }
-
-    /// The client for services that issue tokens.
-    #[cfg(feature = "vertex")]
-    pub(crate) async fn of_tokens(&self) -> Result<Http, Failure> {
-        self.get(&TlsFiles::default(), HttpVersions::Any).await
+        Self { network, known: Mutex::default() }
     }
 
     /// The client for requests to `provider`. An error is not kept: the next request tries again.

@@ -34,10 +34,10 @@ mod wires;
 pub mod catalog;
 pub mod json;
 
-pub use client::{Client, ModelsAnswer, OfflineTransport, Options, ResponseStream};
-pub use cloud::account::{AwsAuth, AwsContainer, AwsKeys, AwsSigner, GoogleAuth};
+pub use ::cloud::{AwsAuth, AwsContainer, AwsKeys, AwsSigner, GoogleAuth};
 #[cfg(feature = "bedrock")]
-pub use cloud::{FrameError, FrameReader, MAX_FRAME};
+pub use ::cloud::{FrameError, FrameReader, MAX_FRAME};
+pub use client::{Client, ModelsAnswer, OfflineTransport, Options, ResponseStream};
 pub use decode::Decoder;
 pub use endpoint::Endpoint;
 pub use event::{Event, Item, ItemKind, Phase, Usage};

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc, time::Duration};
 
 use http_client::{Secret, TlsFiles};
 
-use crate::cloud::account::{AwsAuth, AwsSigner, GoogleAuth};
 use crate::local_server::LocalServer;
+use ::cloud::{AwsAuth, AwsSigner, GoogleAuth};
 
 use crate::Failure;
 use wire::{CacheMarks, Platform, Wire};

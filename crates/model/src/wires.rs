@@ -251,7 +251,7 @@ impl Translation {
 
 /// The body of a refusal, as the Responses API would have it.
 pub(crate) fn refusal(provider: &Provider, head: &Parts, body: Bytes) -> Bytes {
-    let body = cloud::refusal(head, &body).map_or(body, Bytes::from);
+    let body = cloud::refusal(&head.headers, &body).map_or(body, Bytes::from);
     match provider.wire {
         Wire::Responses => body,
         _ => {
@@ -433,6 +433,22 @@ mod tests {
         check("prompt_cache_key", "x", None);
         check("input[]", "a signature without its call is sent with an empty text", None);
         check("output[]", "a call whose arguments were cut is left out", None);
+    }
+
+    /// To a client of the Responses API, what a gateway has sealed is its server's own reasoning.
+    #[test]
+    fn sealed_reasoning_of_a_gateway_goes_back_to_it() {
+        let provider = Provider { wire: Wire::Responses, ..Provider::http("p", "https://h/v1") };
+        let sent = |content: &str| {
+            let body = format!(
+                r#"{{"model":"m","input":[{{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"{content}"}}]}}"#
+            );
+            let body = Bytes::from(body);
+            let outgoing = Outgoing::new(&provider, &body, CacheHints::default()).unwrap();
+            (outgoing.body == body, outgoing.left_out.len())
+        };
+        assert_eq!(sent("gateway:1:x:wire:1:messages:u:m:e30"), (true, 0));
+        assert_eq!(sent("wire:1:messages:u:m:e30"), (false, 1));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use model::catalog::{Catalog, ListedModel};
 use model::{
-    Client, Failure, FailureKind, KeySource, ModelsAnswer, Network, Provider, Secret, Wire,
-    host_of, known_wire,
+    Client, Failure, FailureKind, KeySource, ModelsAnswer, Network, Platform, Provider, Secret,
+    Wire, host_of, known_wire,
 };
 
 use crate::options::Options;
@@ -19,7 +19,7 @@ const VERSION: &str = "/v1";
 /// A server's answer to the question for its models.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ListedModels {
-    /// It was not asked: there is no key, or nothing to ask.
+    /// It was not asked: there is no key, or nothing to ask, as at a cloud, whose account has credentials.
     NotAsked,
     /// By id.
     Listed(Vec<String>),
@@ -191,6 +191,18 @@ fn first_model(base_url: &str, ids: &[String]) -> String {
 
 /// Asks a provider that has its key for its models.
 pub(crate) async fn listed_models(client: &Client, provider: &Provider) -> ListedModels {
+    if provider.platform != Platform::Direct {
+        // Its lists are at other addresses, under other permissions.
+        let found = tokio::time::timeout(PATIENCE, client.check_account(provider)).await;
+        return match found {
+            Ok(Ok(())) => ListedModels::NotAsked,
+            Ok(Err(failure)) => ListedModels::Failed(failure.message),
+            Err(_) => {
+                let seconds = PATIENCE.as_secs();
+                ListedModels::Failed(format!("there are no credentials within {seconds} s"))
+            }
+        };
+    }
     let asked = tokio::time::timeout(PATIENCE, client.models(provider, None)).await;
     match asked {
         Ok(Ok(ModelsAnswer::Listed { models, .. })) => {
@@ -282,6 +294,20 @@ mod tests {
         let address = serve("/v1/models", &["/v1/messages"], true).await;
         let found = find_models(&Client::new(), &address, Some("k")).await.unwrap();
         assert_eq!((found.wire, found.base_url), (Wire::Messages, address));
+    }
+
+    /// The lists of a cloud are not below the address of its models.
+    #[tokio::test]
+    async fn a_cloud_is_not_asked() {
+        let address = "http://127.0.0.1:1/v1/projects/p/locations/global/publishers/google";
+        let token = KeySource::Value(Secret::new("token"));
+        let provider = Provider {
+            platform: Platform::Vertex,
+            wire: Wire::Gemini,
+            api_key: token,
+            ..Provider::http("vertex", address)
+        };
+        assert_eq!(listed_models(&Client::new(), &provider).await, ListedModels::NotAsked);
     }
 
     #[tokio::test]

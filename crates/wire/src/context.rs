@@ -45,7 +45,7 @@ impl EncodeContext {
 
     /// The reasoning of a response as a text that comes back unchanged: an envelope.
     pub(crate) fn sealed(&self, id: &str, encrypted: &str) -> String {
-        if Envelope::is_tagged(encrypted) {
+        if Envelope::is_carried(encrypted) {
             return encrypted.to_owned();
         }
         let payload = Payload::Encrypted { id: Some(id.to_owned()), content: encrypted.to_owned() };

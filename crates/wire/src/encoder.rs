@@ -1,7 +1,7 @@
 //! The encoder of a response in the caller's wire: a stream's bytes for each event, or the body of a whole response.
 
 use crate::context::EncodeContext;
-use crate::event::Event;
+use crate::event::{Event, Usage};
 use crate::failure::{Failure, FailureKind};
 use crate::kind::Wire;
 use crate::response::Response;
@@ -27,6 +27,25 @@ impl Encoder {
             Wire::Chat => Self::Chat(Box::new(chat::Encoder::new(context))),
             Wire::Gemini => Self::Gemini(Box::new(gemini::Encoder::new(context))),
         }
+    }
+
+    /// The end of a stream that another program wrote up to here: `events` of it, of the response `id`.
+    #[must_use]
+    pub fn failed(
+        wire: Wire,
+        context: EncodeContext,
+        (id, events): (&str, u64),
+        failure: &Failure,
+    ) -> String {
+        let mut encoder = match wire {
+            Wire::Responses => {
+                Self::Responses(Box::new(responses::Encoder::resumed(context, id, events)))
+            }
+            _ => Self::new(wire, context),
+        };
+        let mut out = String::new();
+        encoder.event(&Event::Failed { failure, usage: Usage::default() }, &mut out);
+        out
     }
 
     /// Appends the stream's bytes for an event: none, one or several server-sent events.

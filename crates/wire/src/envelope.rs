@@ -12,6 +12,9 @@ use crate::kind::Wire;
 
 const TAG: &str = "wire:1:";
 
+/// The beginning of an envelope that a gateway has sealed for its clients. For them it is a provider's own text.
+pub const SEALED: &str = "gateway:";
+
 /// Opaque reasoning of one provider's model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
@@ -45,6 +48,11 @@ impl Envelope {
     #[must_use]
     pub fn is_tagged(encrypted_content: &str) -> bool {
         encrypted_content.starts_with("wire:")
+    }
+
+    /// True if a client sends the content in the place of its own wire's reasoning: an envelope, sealed or not.
+    pub(crate) fn is_carried(content: &str) -> bool {
+        Self::is_tagged(content) || content.starts_with(SEALED)
     }
 
     /// Reads an envelope. `None` if the content is a provider's own, of another version, or was changed.

@@ -237,7 +237,7 @@ impl Failure {
     /// The code that a client of the Responses wire knows.
     pub(crate) fn responses_code(&self) -> &str {
         match self.kind {
-            FailureKind::Invalid | FailureKind::TooLarge => &self.code,
+            FailureKind::Invalid | FailureKind::TooLarge if !is_type(&self.code) => &self.code,
             kind => kind.names().code,
         }
     }
@@ -250,6 +250,12 @@ impl Failure {
         }
         Cow::Borrowed(&self.message)
     }
+}
+
+/// True if a code is the type or the status that other wires have in its place.
+fn is_type(code: &str) -> bool {
+    let is_status = code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    is_status || KINDS.iter().any(|names| names.messages_type == code || names.openai_type == code)
 }
 
 impl Error {
@@ -292,8 +298,13 @@ fn kind_of(code: &str, status: Option<u16>, message: &str) -> FailureKind {
     if SPENT.iter().any(|words| lower.contains(words)) {
         return FailureKind::Quota;
     }
-    let kind = kind_of_code(code).or_else(|| status.map(kind_of_status));
-    match (status, kind.unwrap_or(FailureKind::Server)) {
+    let kind = match (kind_of_code(code), status.map(kind_of_status)) {
+        // A code for any fault of the server says less than its status.
+        (Some(FailureKind::Server) | None, Some(kind)) => kind,
+        (Some(kind), _) => kind,
+        (None, None) => FailureKind::Server,
+    };
+    match (status, kind) {
         // Some have a general code next to the status.
         (Some(401), FailureKind::Invalid | FailureKind::Server) => FailureKind::Unauthorized,
         (Some(404), FailureKind::Invalid) => FailureKind::NotFound,

@@ -57,7 +57,7 @@ pub use builder::{
 pub use context::{EncodeContext, KeptAs};
 pub use decoder::Decoder;
 pub use encoder::{Encoder, whole_response};
-pub use envelope::{Envelope, Payload};
+pub use envelope::{Envelope, Payload, SEALED};
 pub use error::{Code, Error};
 pub use event::{End, Event, OutputItem, Stop, Usage};
 pub use failure::{Failure, FailureKind};

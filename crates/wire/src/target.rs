@@ -50,6 +50,31 @@ pub enum Platform {
     Vertex,
 }
 
+impl Platform {
+    /// `anthropic_version` in a body of Messages; `None` where a header has it.
+    #[must_use]
+    pub fn messages_version(self) -> Option<&'static str> {
+        match self {
+            Self::Direct => None,
+            Self::Bedrock => Some("bedrock-2023-05-31"),
+            Self::Vertex => Some("vertex-2023-10-16"),
+        }
+    }
+
+    /// The path of a request of Messages.
+    #[must_use]
+    pub fn messages_path(self, model: &str, stream: bool) -> String {
+        let model = crate::shared::escape_path(model);
+        match (self, stream) {
+            (Self::Direct, _) => "/v1/messages".to_owned(),
+            (Self::Bedrock, true) => format!("/model/{model}/invoke-with-response-stream"),
+            (Self::Bedrock, false) => format!("/model/{model}/invoke"),
+            (Self::Vertex, true) => format!("/models/{model}:streamRawPredict"),
+            (Self::Vertex, false) => format!("/models/{model}:rawPredict"),
+        }
+    }
+}
+
 /// The parts of a conversation that later requests repeat, for marks of the prompt cache. Numbers of items count from the
 /// beginning of the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

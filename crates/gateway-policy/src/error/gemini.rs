@@ -1,7 +1,7 @@
 //! Errors in the form of Gemini: `{"error":{"code","message","status","details"}}`.
 
 use hyper::StatusCode;
-use hyper::header;
+use hyper::header::{self, HeaderName};
 use serde_json::{Map, Value, json};
 
 use super::ApiError;
@@ -11,10 +11,13 @@ impl ApiError {
     /// of `Retry-After`, which clients of Gemini read there. An upstream's own error of this form keeps its members.
     #[must_use]
     pub fn for_gemini(mut self) -> Self {
-        let error = match &self.0.passed {
+        let mut error = match &self.0.passed {
             Some(body) => passed(self.status(), body),
             None => self.own_of_gemini(),
         };
+        if let Some(wait) = self.wait() {
+            add_wait(&mut error, &wait);
+        }
         self.0.passed = Some(json!({ "error": error }).to_string().into());
         self
     }
@@ -36,20 +39,33 @@ impl ApiError {
                 "metadata": metadata,
             }));
         }
-        let wait = self.find_header(header::RETRY_AFTER).and_then(|wait| wait.to_str().ok());
-        let is_number = |wait: &&str| !wait.is_empty() && wait.bytes().all(|b| b.is_ascii_digit());
-        if let Some(seconds) = wait.filter(is_number) {
-            details.push(json!({
-                "@type": "type.googleapis.com/google.rpc.RetryInfo",
-                "retryDelay": format!("{seconds}s"),
-            }));
-        }
         json!({
             "code": self.0.status.as_u16(),
             "message": self.0.message,
             "status": status_of(self.0.status),
             "details": details,
         })
+    }
+
+    /// The wait that its headers ask for, such as `1.5s`.
+    fn wait(&self) -> Option<String> {
+        let number = |name: HeaderName| {
+            let text = self.find_header(name)?.to_str().ok()?;
+            text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
+        };
+        let exact = number(HeaderName::from_static("retry-after-ms")).map(|wait| wait / 1000.0);
+        exact.or_else(|| number(header::RETRY_AFTER)).map(|seconds| format!("{seconds}s"))
+    }
+}
+
+/// Adds the wait to the details of an error, unless they have one.
+fn add_wait(error: &mut Value, wait: &str) {
+    const KIND: &str = "type.googleapis.com/google.rpc.RetryInfo";
+    let Some(error) = error.as_object_mut() else { return };
+    let details = error.entry("details").or_insert_with(|| json!([]));
+    let Some(details) = details.as_array_mut() else { return };
+    if details.iter().all(|detail| detail["@type"] != KIND) {
+        details.push(json!({ "@type": KIND, "retryDelay": wait }));
     }
 }
 
@@ -122,6 +138,36 @@ mod tests {
             assert_eq!(info["metadata"], json!({ "param": "tools", "resets_at": "7" }));
             assert_eq!(retry["retryDelay"], "3s");
         }
+    }
+
+    #[test]
+    fn waits_of_headers_are_in_the_details() {
+        let ms = HeaderName::from_static("retry-after-ms");
+        for (headers, expected) in [
+            (vec![(header::RETRY_AFTER, "3")], Some("3s")),
+            (vec![(header::RETRY_AFTER, "2"), (ms.clone(), "1500")], Some("1.5s")),
+            (vec![(ms, "250")], Some("0.25s")),
+            (vec![(header::RETRY_AFTER, "Wed, 21 Oct 2026 07:28:00 GMT")], None),
+            (vec![], None),
+        ] {
+            let body =
+                json!({ "error": { "code": 503, "message": "No.", "status": "UNAVAILABLE" } });
+            let mut error =
+                ApiError::passed(StatusCode::SERVICE_UNAVAILABLE, body.to_string().into());
+            for (name, value) in headers {
+                error = error.header(name, HeaderValue::from_static(value));
+            }
+            let found = shown(error)["details"][0]["retryDelay"].as_str().map(str::to_owned);
+            assert_eq!(found.as_deref(), expected);
+        }
+        // An upstream's own wait stays the only one.
+        let retry =
+            json!([{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17s" }]);
+        let body = json!({ "error": { "code": 429, "message": "No.", "status": "RESOURCE_EXHAUSTED",
+            "details": retry } });
+        let error = ApiError::passed(StatusCode::TOO_MANY_REQUESTS, body.to_string().into());
+        let error = error.header(header::RETRY_AFTER, HeaderValue::from_static("17"));
+        assert_eq!(shown(error)["details"], retry);
     }
 
     #[test]

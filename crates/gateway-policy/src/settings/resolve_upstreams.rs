@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use http_client::{Network, Roots, TlsFiles};
 
+use ::wire::Platform;
+
 use super::address::base;
+use super::clouds::{self, Clouds};
 use super::context::LoadContext;
 use super::error::Fault;
 use super::upstreams::{Backend, BackendNetwork, HealthCheck, KeySource, Upstream, is_sendable};
@@ -97,6 +100,10 @@ impl file::Upstream {
             key_file: self.key_file.clone(),
             key_files: self.key_files.clone(),
             key_header: self.key_header.clone(),
+            platform: self.platform.clone(),
+            auth: self.auth.clone(),
+            aws: self.aws.clone(),
+            google: self.google.clone(),
             max_concurrency: self.max_concurrency,
             prompt_cache_retention: self.prompt_cache_retention,
             structured_output: self.structured_output,
@@ -111,7 +118,7 @@ impl file::Upstream {
 }
 
 impl file::Backend {
-    fn names_keys(&self) -> bool {
+    pub(super) fn names_keys(&self) -> bool {
         self.env_key.is_some()
             || self.env_keys.is_some()
             || self.key_file.is_some()
@@ -161,7 +168,11 @@ fn check_list(
 /// Checks that no other backend has the same address and the same keys: it would be a copy that was not changed.
 fn check_address(others: &[Backend], backend: &Backend, key: &[&str]) -> Result<(), Fault> {
     let keys = |of: &Backend| of.keys.iter().map(|key| key.key().clone()).collect::<Vec<_>>();
-    let is_same = |other: &&Backend| other.base == backend.base && keys(other) == keys(backend);
+    let is_same = |other: &&Backend| {
+        other.base == backend.base
+            && keys(other) == keys(backend)
+            && other.account == backend.account
+    };
     let Some(other) = others.iter().find(is_same) else { return Ok(()) };
     let message = format!(
         "is that of the backend `{}`, with the same keys; change one of them, or give one backend \
@@ -193,7 +204,10 @@ impl Common<'_> {
         let Some(base_url) = &own.base_url else {
             return Err(Fault::new(at, "has no `base_url`; set it, such as https://host/v1"));
         };
-        let wires = self.wires(own, shared, at)?;
+        let of_cloud = clouds::Settings { own, shared };
+        let platform = of_cloud.platform(base_url, (Clouds::BUILT, at))?;
+        let wires = self.wires((own, shared), clouds::wire_of(platform, base_url), at)?;
+        clouds::Settings::check_wires(platform, &wires, at)?;
         let base_at = |url: &str, key: &[&str]| {
             let base = base(url, key)?;
             wire::check_version(&wires, &base, key).map(|()| base)
@@ -204,11 +218,22 @@ impl Common<'_> {
             let key = [at, &["base_urls", region]].concat();
             regions.push((region.to_lowercase().into(), base_at(url, &key)?));
         }
+        let account = of_cloud.account(&address, self.around, (Clouds::BUILT, at))?;
         // An error is shown where the setting stands.
         let inherits = !own.names_keys();
         let (keys_of, keys_at) =
             if inherits { (shared, &["upstreams", self.upstream][..]) } else { (own, at) };
-        let keys = self.keys(keys_of, keys_at, warnings)?;
+        let health_check = match health_check(own, shared) {
+            Ok(Some(_)) if account.is_some() => {
+                let message = "probes have no account; remove it";
+                return Err(fault("health_path", message.to_owned()));
+            }
+            check => check.map_err(|(last, text)| fault(last, text))?,
+        };
+        let keys = match account {
+            Some(_) => Vec::new(),
+            None => self.keys(keys_of, keys_at, warnings)?,
+        };
         let number = |value: Option<u64>, default: u64, least: u64, most: u64, last: &str| {
             let value = value.unwrap_or(default);
             match u32::try_from(value) {
@@ -230,7 +255,13 @@ impl Common<'_> {
             id: hasher.finish(),
             regions,
             keys,
-            key_header: self.key_header(own, shared, &wires, at)?,
+            key_header: match platform {
+                Platform::Direct => self.key_header(own, shared, &wires, at)?,
+                // A key of a cloud is a token on every wire.
+                _ => KeyHeader::Authorization,
+            },
+            platform,
+            account,
             wires,
             weight: number(own.weight, 1, 1, MAX_WEIGHT, "weight")?,
             priority: number(own.priority, 0, 0, MAX_PRIORITY, "priority")?,
@@ -241,22 +272,26 @@ impl Common<'_> {
                 .unwrap_or(true),
             structured_output: own.structured_output.or(shared.structured_output),
             first_byte_timeout,
-            health_check: health_check(own, shared).map_err(|(last, text)| fault(last, text))?,
+            health_check,
             network: self.network(own, shared).map_err(|(last, text)| fault(last, text))?,
             base: address,
             name,
         })
     }
 
+    /// `of_cloud` is the wire of its cloud.
     fn wires(
         &self,
-        own: &file::Backend,
-        shared: &file::Backend,
+        (own, shared): (&file::Backend, &file::Backend),
+        of_cloud: Option<&str>,
         at: &[&str],
     ) -> Result<Wires, Fault> {
-        match &own.wire {
-            Some(named) => wire::wires(Some(named), &[at, &["wire"]].concat()),
-            None => wire::wires(shared.wire.as_ref(), &["upstreams", self.upstream, "wire"]),
+        match (&own.wire, of_cloud) {
+            (Some(named), _) => wire::wires(Some(named), &[at, &["wire"]].concat()),
+            (None, Some(name)) if shared.wire.is_none() => {
+                wire::wires(Some(&toml::Value::from(name)), at)
+            }
+            (None, _) => wire::wires(shared.wire.as_ref(), &["upstreams", self.upstream, "wire"]),
         }
     }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::wire::Platform;
+use cloud::Account;
 use files::{SecretFile, read_secret};
 use http_client::{Network, TlsFiles};
 
@@ -47,6 +49,10 @@ pub struct Backend {
     pub keys: Vec<KeySource>,
     /// The header that has the key.
     pub key_header: KeyHeader,
+    /// The cloud that serves its models, if it is not their maker.
+    pub platform: Platform,
+    /// The account of a cloud, in place of keys.
+    pub account: Option<Account>,
     /// Its share of the requests, relative to others of its priority; at least 1.
     pub weight: u32,
     /// Backends of larger numbers serve while none of a smaller one is available.

@@ -24,6 +24,15 @@ impl Wires {
         if self.contains(wire) { wire } else { self.0[0] }
     }
 
+    /// The only wire, if there is one.
+    #[must_use]
+    pub fn only(&self) -> Option<Wire> {
+        match self.0[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     /// Returns whether it has OpenAI's other interfaces, such as embeddings.
     #[must_use]
     pub fn is_openai(&self) -> bool {

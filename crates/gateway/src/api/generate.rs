@@ -29,8 +29,9 @@ use crate::keeper::Keeper;
 use crate::later_kind::LaterKind;
 use crate::object_owners::ObjectKind;
 use crate::router::{Generation, InPath};
+use crate::same_wire::{OwnEnd, wire_of};
 use crate::upstream;
-use gateway_body::{Calls, Kind, Member, UsageFilter};
+use gateway_body::{Calls, EventFilter, Kind, Member};
 use gateway_policy::backends::sticky_key;
 use gateway_policy::error::ApiError;
 use gateway_policy::model_access;
@@ -446,9 +447,14 @@ fn pass(
     removes_usage: bool,
 ) -> Response<AnswerBody> {
     let is_events = relayed.is_events();
+    // What is wrong with the stream of an answer that comes later says nothing about that answer.
+    let wire = wire_of(kind).filter(|_| !asked.is_in_background());
     let watch = match relayed.reader() {
         _ if counts_tokens(kind) => Watch::Nothing,
-        Some(_) if is_events && removes_usage => Watch::Removing(UsageFilter::new()),
+        Some(_) if is_events && (wire.is_some() || removes_usage) => {
+            let own = wire.map(|wire| OwnEnd::new(wire, relayed.model()));
+            Watch::Events(EventFilter::new(removes_usage, wire.map(|_| kind)), own)
+        }
         Some(reader) => Watch::Usage(reader),
         None => Watch::Nothing,
     };

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
-use wire::Wire;
+use wire::{Platform, Wire};
 
 use super::kept;
 use super::request_body::RequestBody;
 use super::{Exchange, ResolvedModel};
 use crate::account::request_id;
-use crate::dispatch::Prepared;
+use crate::dispatch::{Expected, Prepared};
+use crate::envelope_seal::may_hold_sealed;
 use crate::keeper::Keeper;
 use crate::router::InPath;
+use crate::same_wire::wire_of;
 use crate::translation::{self, Source};
 use crate::upstream::{OutBody, for_other_wire, without_google};
 use gateway_body::{Edits, Kind};
@@ -35,11 +37,15 @@ pub(super) struct OutRequest<'a> {
 
 /// The changes that depend on the backend.
 #[derive(Clone, Copy, Default)]
-struct Changes {
+struct Changes<'c> {
     /// Adds `prompt_cache_retention`.
     retention: bool,
     /// A translation follows, which does what servers of the same wire need.
     is_translated: bool,
+    /// A cloud has the model in the path, and gets in a body of Messages what others get in headers.
+    platform: Platform,
+    /// `anthropic_beta`, as a JSON array.
+    betas: Option<&'c str>,
 }
 
 /// The wires in which a kind of request can be served.
@@ -73,7 +79,7 @@ pub(super) fn is_served(kind: Kind, upstream: &Upstream) -> bool {
 fn serves(kind: Kind, backend: &Backend) -> bool {
     match needs(kind) {
         Needs::Any(_) => true,
-        Needs::Only(wire) => backend.wires.contains(wire),
+        Needs::Only(wire) => backend.wires.contains(wire) && backend.platform == Platform::Direct,
         Needs::OpenAi => backend.wires.is_openai(),
     }
 }
@@ -100,6 +106,11 @@ pub(super) fn check_state(
         return Ok(());
     }
     let Some((member, id)) = asked.state_member(body) else { return Ok(()) };
+    if member == "conversation" {
+        let message = "This model's server keeps no conversations, and neither does the gateway. Send the earlier items \
+                       in `input`.";
+        return Err(ApiError::bad_request("unsupported_parameter", message).param(member));
+    }
     if is_kept_here {
         return Err(kept::not_found(&id));
     }
@@ -127,14 +138,19 @@ impl OutRequest<'_> {
         }
         if let Needs::Any(caller) = needs(kind) {
             let to = backend.wires.for_request(caller);
-            if to != caller {
+            // Reasoning that another backend gave cannot be read by this one: it is left out.
+            if to != caller || may_hold_sealed(self.body, caller) {
                 return self.translated(caller, to, backend);
             }
         }
-        let pieces = edited(self, Changes { retention, is_translated: false });
+        if kind == Kind::Messages && backend.platform != Platform::Direct {
+            return Ok(self.at_cloud(backend.platform));
+        }
+        let pieces = edited(self, Changes { retention, ..Changes::default() });
         let body = OutBody::Pieces(pieces.into());
+        let expected = wire_of(kind).map(|wire| Expected { wire, is_stream: self.is_stream() });
         let Some(InPath { verb, is_stream, .. }) = self.named else {
-            return Ok(Prepared::as_sent(body));
+            return Ok(Prepared { expected, ..Prepared::as_sent(body) });
         };
         let model = encoded(&self.resolved.model.upstream_model);
         // Other parameters choose the parts of the answer, among them its usage.
@@ -144,17 +160,45 @@ impl OutRequest<'_> {
             headers: Some(without_google(self.headers)),
             body,
             translation: None,
+            expected,
         })
     }
 
+    /// A request of Messages for a cloud.
+    fn at_cloud(&self, platform: Platform) -> Prepared {
+        let is_stream = self.is_stream();
+        let mut headers = self.headers.clone();
+        headers.remove("anthropic-version");
+        // Amazon takes them in the body.
+        let betas = (platform == Platform::Bedrock).then(|| headers.remove("anthropic-beta"));
+        let betas = betas.flatten().and_then(|betas| {
+            let names = betas.to_str().ok()?.split(',').map(str::trim);
+            let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+            serde_json::to_string(&names).ok()
+        });
+        let betas = betas.as_deref();
+        let pieces = edited(self, Changes { platform, betas, ..Changes::default() });
+        Prepared {
+            path: Some(platform.messages_path(&self.resolved.model.upstream_model, is_stream)),
+            headers: Some(headers),
+            body: OutBody::Pieces(pieces.into()),
+            translation: None,
+            expected: Some(Expected { wire: Wire::Messages, is_stream }),
+        }
+    }
+
+    fn is_stream(&self) -> bool {
+        self.named.map_or_else(|| self.asked.streams(), |named| named.is_stream)
+    }
+
     fn translated(&self, caller: Wire, to: Wire, backend: &Backend) -> Result<Prepared, ApiError> {
-        let Self { exchange, asked, resolved, named, .. } = self;
-        let pieces = edited(self, Changes { retention: false, is_translated: true });
+        let Self { exchange, asked, resolved, .. } = self;
+        let pieces = edited(self, Changes { is_translated: true, ..Changes::default() });
         let body = match &pieces[..] {
             [whole] => whole.clone(),
             pieces => pieces.concat().into(),
         };
-        let is_stream = named.map_or_else(|| asked.streams(), |named| named.is_stream);
+        let is_stream = self.is_stream();
         let source = Source {
             caller,
             body: &body,
@@ -168,6 +212,7 @@ impl OutRequest<'_> {
             now: exchange.now / 1_000_000,
             id: &request_id(exchange.request),
             keeper: self.keeper.filter(|_| caller == Wire::Responses),
+            seal: exchange.gateway.envelope_key.of_project(&exchange.caller.project.id),
         };
         let translation::Outgoing { path, headers, body, translation } =
             source.write(to, backend)?;
@@ -176,6 +221,7 @@ impl OutRequest<'_> {
             headers: Some(for_other_wire(self.headers, is_stream, &headers)),
             body: OutBody::whole(body),
             translation: Some(Box::new(translation)),
+            expected: None,
         })
     }
 }
@@ -198,12 +244,15 @@ pub(super) fn asks_for_usage(asked: &RequestBody) -> bool {
 /// The edited body for the upstream.
 fn edited(
     OutRequest { exchange, asked, resolved, body, .. }: &OutRequest<'_>,
-    changes: Changes,
+    changes: Changes<'_>,
 ) -> Vec<Bytes> {
     let mut edits = Edits::new();
     match asked {
         RequestBody::Json(kind, scanned) => {
-            edit_model(&mut edits, asked, &resolved.model, body);
+            let version = changes.platform.messages_version();
+            if version.is_none() {
+                edit_model(&mut edits, asked, &resolved.model, body);
+            }
             if *kind != Kind::Messages
                 && !changes.is_translated
                 && let Some(tier) = scanned.service_tier
@@ -229,7 +278,19 @@ fn edited(
             let dropped = &resolved.model.upstream.drop_members;
             // The path says these, and a body must not say otherwise.
             let in_path = |name: &str| *kind == Kind::Gemini && matches!(name, "model" | "stream");
-            edits.remove_members(scanned, body, |name| dropped.contains(name) || in_path(name));
+            let of_cloud = |name: &str| match name {
+                "model" | "anthropic_version" | "anthropic_beta" => version.is_some(),
+                "stream" => changes.platform == Platform::Bedrock,
+                _ => false,
+            };
+            let is_removed = |name: &str| dropped.contains(name) || in_path(name) || of_cloud(name);
+            edits.remove_members(scanned, body, is_removed);
+            if let Some(version) = version {
+                edits.add_member(scanned, "anthropic_version", format!("\"{version}\""));
+            }
+            if let Some(betas) = changes.betas {
+                edits.add_member(scanned, "anthropic_beta", betas.to_owned());
+            }
             if asks_for_usage(asked) && !changes.is_translated {
                 edits.include_usage(scanned);
             }

@@ -16,7 +16,7 @@ use crate::backends::{Lease, LiveBackend};
 use crate::bill::End;
 use crate::dispatch::{self, Arrived, Forward};
 use crate::translation::{Translation, WarningLog, WholeAnswer};
-use crate::upstream::{DecodedBody, for_client};
+use crate::upstream::{UpstreamBody, for_client};
 use gateway_body::{Outcome, Reader};
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Backend;
@@ -29,7 +29,7 @@ const MAX_WHOLE: usize = 32 << 20;
 /// A successful response that has started.
 pub(super) struct Relayed {
     head: response::Parts,
-    body: DecodedBody,
+    body: UpstreamBody,
     first: Option<Bytes>,
     account: Account,
     lease: Lease,
@@ -125,6 +125,11 @@ impl Relayed {
     /// The backend that answers.
     pub(super) fn backend(&self) -> &Backend {
         self.lease.live().backend()
+    }
+
+    /// The model's name for the caller.
+    pub(super) fn model(&self) -> &str {
+        &self.account.facts().model.name
     }
 
     /// The translation of its body to the caller's wire.
@@ -235,7 +240,7 @@ impl Relayed {
             Watch::Translating(..) => translated_headers(true),
             _ => for_client(&self.head.headers),
         };
-        if matches!(watch, Watch::Removing(_)) {
+        if matches!(watch, Watch::Events(..)) {
             headers.remove(header::CONTENT_LENGTH);
         }
         if self.is_events() {

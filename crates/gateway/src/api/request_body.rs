@@ -98,8 +98,9 @@ impl RequestBody {
     pub(super) fn state_member<'a>(&self, body: &'a Bytes) -> Option<(&'static str, Cow<'a, str>)> {
         match self {
             Self::Json(_, scanned) => {
-                let id = scanned.previous_response_id?;
-                Some(("previous_response_id", id.read(body)))
+                let named = scanned.previous_response_id.map(|id| ("previous_response_id", id));
+                let (member, id) = named.or(scanned.conversation.map(|id| ("conversation", id)))?;
+                Some((member, id.read(body)))
             }
             Self::Form(..) => None,
         }

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use super::clients::Clients;
 use super::keys::KeyRing;
-use crate::upstream::SecretMask;
+use crate::upstream::{Failure, SecretMask};
 
 /// Time for which a backend that refused the member `prompt_cache_retention` does not get it.
 const RETENTION_PAUSE: Micros = 600_000_000;
@@ -25,6 +25,10 @@ pub(crate) struct LiveBackend {
     backend: Arc<Backend>,
     http: Clients,
     keys: KeyRing,
+    /// The credentials of accounts of clouds; `None` for a backend with keys of its own.
+    credentials: Option<Arc<cloud::Credentials>>,
+    /// The last secret of its account.
+    last_token: Mutex<Option<Arc<str>>>,
     state: Arc<Mutex<State>>,
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
@@ -66,6 +70,12 @@ impl LiveBackend {
             backend: Arc::clone(backend),
             http,
             keys: KeyRing::new(&backend.keys),
+            credentials: backend.account.is_some().then(|| {
+                let network = || backend.network.network.clone();
+                let before = before.and_then(|before| before.credentials.clone());
+                before.unwrap_or_else(|| Arc::new(cloud::Credentials::new(network())))
+            }),
+            last_token: Mutex::default(),
             state: before.map_or_else(Arc::default, |before| Arc::clone(&before.state)),
             clock: Arc::clone(clock),
             shared: Arc::clone(shared),
@@ -104,9 +114,64 @@ impl LiveBackend {
         }
     }
 
+    /// The key of its cloud's account; `None` if it has keys of its own.
+    ///
+    /// # Errors
+    /// The account gives no credentials.
+    pub(crate) async fn cloud_key(&self) -> Result<Option<cloud::Key>, Failure> {
+        let Some((account, credentials)) = self.account() else { return Ok(None) };
+        let key = credentials.key(account, &self.named()).await;
+        let key = key.map_err(|error| Failure::NoCredentials(error.message))?;
+        self.keep_token(&key);
+        Ok(Some(key))
+    }
+
+    /// Another key after `refused`; `None` if there is no other.
+    ///
+    /// # Errors
+    /// As for [`LiveBackend::cloud_key`].
+    pub(crate) async fn renewed_cloud_key(
+        &self,
+        refused: &cloud::Key,
+    ) -> Result<Option<cloud::Key>, Failure> {
+        let Some((account, credentials)) = self.account() else { return Ok(None) };
+        let key = credentials.renewed(account, refused, &self.named()).await;
+        let key = key.map_err(|error| Failure::NoCredentials(error.message))?;
+        key.iter().for_each(|key| self.keep_token(key));
+        Ok(key)
+    }
+
+    fn account(&self) -> Option<(&cloud::Account, &cloud::Credentials)> {
+        let credentials = self.credentials.as_deref()?;
+        Some((self.backend.account.as_ref()?, credentials))
+    }
+
+    fn named(&self) -> String {
+        format!("backend {}", self.label())
+    }
+
+    /// Keeps a token for the mask.
+    fn keep_token(&self, key: &cloud::Key) {
+        let text = match key {
+            cloud::Key::Bearer(token) => token.expose(),
+            cloud::Key::Signed(signer) => signer.keys.secret.expose(),
+        };
+        let mut last = self.last_token.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_deref() != Some(text) {
+            *last = Some(text.into());
+        }
+    }
+
+    /// All keys in use.
+    pub(super) fn secrets(&self) -> Vec<Arc<str>> {
+        let mut all = self.keys.secrets();
+        all.extend(self.last_token.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        all
+    }
+
     /// The mask of its keys and hosts.
     pub(crate) fn mask(&self) -> SecretMask {
-        SecretMask::new(self.keys.secrets(), &self.backend)
+        SecretMask::new(self.secrets(), &self.backend)
     }
 
     /// Returns whether it takes requests, also a first one that tries it.

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{Backends, LiveBackend};
-use crate::upstream::{self, OutBody, Outgoing};
+use crate::upstream::{self, OutBody, OutKey, Outgoing};
 use gateway_policy::settings::{Base, HealthCheck};
 
 /// Interval at which files of keys are read again.
@@ -123,7 +123,7 @@ async fn probe(live: Arc<LiveBackend>, check: HealthCheck) {
     let key = live.keys().pick(&[], SteadyTime::default());
     let outgoing = Outgoing {
         base: &base,
-        key: (key.as_ref().map(super::PickedKey::reveal), backend.key_header),
+        key: OutKey::Text(key.as_ref().map(super::PickedKey::reveal), backend.key_header),
         method: Method::GET,
         path: &check.path,
         headers: HeaderMap::new(),

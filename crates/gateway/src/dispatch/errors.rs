@@ -12,7 +12,7 @@ use wire::Wire;
 
 use crate::backends::LiveBackend;
 use crate::translation;
-use crate::upstream::{DecodedBody, Failure, waits};
+use crate::upstream::{Failure, UpstreamBody, waits};
 use gateway_policy::error::ApiError;
 
 /// Most bytes of an error's body that are read; longer ones are not errors of this API.
@@ -44,14 +44,15 @@ impl Answer {
 }
 
 /// Returns whether it may be an answer of an upstream, which sends neither pages nor redirections, and errors as JSON.
-pub(super) fn is_usable(response: &Response<DecodedBody>) -> bool {
+pub(super) fn is_usable(response: &Response<UpstreamBody>) -> bool {
     let (status, kind) = (response.status(), content_type(response.headers()));
     let is_page = matches!(&*kind, "text/html" | "application/xhtml+xml");
     let is_other_error = !status.is_success() && !kind.ends_with("json");
     !(is_page || is_other_error || status.is_redirection() || status.is_informational())
 }
 
-fn content_type(headers: &HeaderMap) -> String {
+/// The type of a body, without its parameters.
+pub(super) fn content_type(headers: &HeaderMap) -> String {
     let content_type = headers.get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -61,7 +62,7 @@ fn content_type(headers: &HeaderMap) -> String {
 /// backend's.
 pub(super) async fn read(
     live: &LiveBackend,
-    response: Response<DecodedBody>,
+    response: Response<UpstreamBody>,
     first: Option<Bytes>,
     caller: Option<Wire>,
 ) -> Answer {
@@ -84,6 +85,8 @@ pub(super) async fn read(
     let Some(body) = whole(first, body, MAX_ERROR).await else {
         return strange(&head.headers, "too long an error".to_owned());
     };
+    // Amazon has errors of its own form.
+    let body = cloud::refusal(&head.headers, &body).map_or(body, Bytes::from);
     // Servers of Gemini refuse a key in this way.
     let is_bad_key = status == StatusCode::BAD_REQUEST
         && live.backend().wires.contains(Wire::Gemini)
@@ -100,15 +103,16 @@ pub(super) async fn read(
     };
     let is_changed = live.mask().replace_json(&mut value);
     let text = if is_changed { value.to_string().into() } else { body.to_vec() };
-    let translated = caller.map(|caller| (caller, wire::Failure::read(status.as_u16(), &text)));
-    let wait = translated.as_ref().and_then(|(_, failure)| failure.retry_after_ms);
+    let failure = wire::Failure::read(status.as_u16(), &text);
+    // Servers of Gemini say it in the body alone.
+    let wait = failure.retry_after_ms;
     let mut headers = head.headers.clone();
     if let Some(wait) = wait.filter(|_| !headers.contains_key(header::RETRY_AFTER)) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.div_ceil(1000)));
     }
-    let error = match translated {
+    let error = match caller {
         _ if status == StatusCode::TOO_MANY_REQUESTS => rate_limited(&value),
-        Some((caller, failure)) => {
+        Some(caller) => {
             let failure = wire::Failure { retry_after_ms: None, ..failure };
             translation::failed(&failure, caller)
         }
@@ -128,7 +132,7 @@ fn rate_limited(value: &Value) -> ApiError {
 /// A body of at most that many bytes; `None` for a longer one, or one that does not end properly or in time.
 pub(crate) async fn whole(
     first: Option<Bytes>,
-    mut body: DecodedBody,
+    mut body: UpstreamBody,
     most: usize,
 ) -> Option<Bytes> {
     let mut whole = BytesMut::from(first.as_deref().unwrap_or_default());

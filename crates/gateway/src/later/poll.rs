@@ -20,7 +20,7 @@ use crate::backends::{PickedKey, Preference, Query};
 use crate::dispatch;
 use crate::later_kind::LaterKind;
 use crate::state::Gateway;
-use crate::upstream::{OutBody, Outgoing};
+use crate::upstream::{OutBody, OutKey, Outgoing};
 
 /// Interval of queries for answers that are due.
 const ROUND: Duration = Duration::from_secs(1);
@@ -186,9 +186,10 @@ async fn fetch(gateway: &Gateway, answer: &LaterAnswer) -> Look {
         return Look::Failed("it is not in the region of the request".to_owned());
     };
     let key = live.keys().pick(&[], gateway.clock.steady());
+    let key = key.as_ref().map(PickedKey::reveal);
     let outgoing = Outgoing {
         base,
-        key: (key.as_ref().map(PickedKey::reveal), live.backend().key_header),
+        key: OutKey::Text(key, live.backend().key_header),
         method: Method::GET,
         path: &kind.path(&answer.id),
         headers: HeaderMap::new(),

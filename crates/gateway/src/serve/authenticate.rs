@@ -26,7 +26,10 @@ pub(super) async fn caller(
 ) -> Result<Arc<Caller>, ApiError> {
     let headers = &head.headers;
     let key = key(headers, query_key(head));
-    let key = key.map_err(|(_, message)| ApiError::unauthorized("invalid_api_key", message))?;
+    let key = key.map_err(|(_, message)| {
+        let place = place_of_key(router::wire_of_request(head));
+        ApiError::unauthorized("invalid_api_key", format!("{message} {place}."))
+    })?;
     let caller = gateway.directory.caller(key).await.map_err(|error| match error.kind() {
         ErrorKind::UnknownKey => {
             let message = "Incorrect API key provided. It may have been revoked; please ask an \
@@ -78,18 +81,24 @@ fn key<'h>(
         true => bearer(headers),
         false => others.next().filter(|key| !key.is_empty()),
     };
-    let key = key.ok_or((
-        "missing_api_key",
-        "You didn't provide an API key. Please send it in an Authorization header: \
-         `Authorization: Bearer YOUR_KEY`.",
-    ))?;
+    let key = key.ok_or(("missing_api_key", "You didn't provide an API key. Please send it in"))?;
     match others.all(|other| other == key) {
         true => Ok(key),
         false => Err((
             "several_api_keys",
-            "The request has several different API keys. Please send one, in the header \
-             Authorization: `Authorization: Bearer YOUR_KEY`.",
+            "The request has several different API keys. Please send one, in",
         )),
+    }
+}
+
+/// Where clients of a wire send their key.
+fn place_of_key(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Responses | Wire::Chat => "an Authorization header: `Authorization: Bearer YOUR_KEY`",
+        Wire::Messages => {
+            "the header `x-api-key: YOUR_KEY`, or in an Authorization header: `Authorization: Bearer YOUR_KEY`"
+        }
+        Wire::Gemini => "the header `x-goog-api-key: YOUR_KEY`",
     }
 }
 

@@ -75,18 +75,24 @@ async fn answer_api(
         Wire::Responses | Wire::Chat => error.into_response(),
     });
     let headers = response.headers_mut();
-    seen.shown.put(headers);
-    if wire == Wire::Messages {
-        seen.shown.put_for_messages(headers, now);
-        headers.insert(MESSAGE_REQUEST_ID, text_value(&request_id(number)));
-    }
     headers.extend(std::mem::take(&mut seen.headers));
     headers.insert(REQUEST_ID, text_value(&request_id(number)));
-    if let Some(organization) = &seen.organization {
-        headers.insert(ORGANIZATION, text_value(organization));
-    }
     let took = gateway.clock.steady().since(began);
-    headers.insert(PROCESSING, HeaderValue::from(took / 1000));
+    match wire {
+        Wire::Messages => {
+            seen.shown.put_for_messages(headers, now);
+            headers.insert(MESSAGE_REQUEST_ID, text_value(&request_id(number)));
+        }
+        // Its own API has no headers for these; clients of it may read those of others.
+        Wire::Gemini => seen.shown.put(headers),
+        Wire::Responses | Wire::Chat => {
+            seen.shown.put(headers);
+            if let Some(organization) = &seen.organization {
+                headers.insert(ORGANIZATION, text_value(organization));
+            }
+            headers.insert(PROCESSING, HeaderValue::from(took / 1000));
+        }
+    }
     let status = response.status().as_u16();
     if let Some(traced) = seen.trace {
         gateway.traces.record(traced.without_usage(status, gateway.clock.steady()));

@@ -54,6 +54,19 @@ impl OutBody {
         }
     }
 
+    /// All of it; `None` for a stream.
+    pub(super) fn bytes(&self) -> Option<Bytes> {
+        match self {
+            Self::Pieces(pieces) if pieces.len() == 1 => pieces.front().cloned(),
+            Self::Pieces(pieces) => {
+                let mut whole = Vec::with_capacity(pieces.iter().map(Bytes::len).sum());
+                pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
+                Some(whole.into())
+            }
+            Self::Stream(_) => None,
+        }
+    }
+
     /// One piece.
     #[must_use]
     pub(crate) fn whole(bytes: Bytes) -> Self {

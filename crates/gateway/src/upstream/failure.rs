@@ -36,6 +36,9 @@ pub(crate) enum Failure {
     /// The request cannot be sent.
     #[error("the request cannot be sent: {0}")]
     Unsendable(String),
+    /// The account of its cloud gives no credentials.
+    #[error("there are no credentials for it: {0}")]
+    NoCredentials(String),
     /// The client's own body ended early.
     #[error("the client's body ended: {0}")]
     Client(String),
@@ -96,6 +99,9 @@ impl Failure {
                 StatusCode::GATEWAY_TIMEOUT,
                 "upstream_timeout",
                 "The model server did not answer in time. Please try again later.",
+            ),
+            Self::NoCredentials(_) => bad_gateway(
+                "The gateway has no credentials for the model server. Please report this to the gateway's operator.",
             ),
             Self::Unsendable(_) => ApiError::bad_request(
                 "invalid_path",

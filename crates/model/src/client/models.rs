@@ -80,6 +80,14 @@ impl Client {
 }
 
 impl Client {
+    /// Looks up the credentials of a provider's account at a cloud, if it has one.
+    ///
+    /// # Errors
+    /// There are none.
+    pub async fn check_account(&self, provider: &Provider) -> Result<(), Failure> {
+        self.inner.clients.of_cloud(provider).await.map(drop)
+    }
+
     /// Returns whether a server has the path of its provider's wire: it answers an empty request, which no model sees,
     /// with anything but that there is no such path.
     ///

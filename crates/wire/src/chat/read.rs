@@ -113,7 +113,7 @@ fn refuse(body: &mut Object<'_>, root: &At<'_>) -> Result<(), Error> {
         }
     }
     for (name, reason) in [
-        ("n", "other wires have one answer a request"),
+        ("n", "the server of this model makes one answer a request"),
         ("logprobs", "log probabilities are not translated"),
         ("top_logprobs", "log probabilities are not translated"),
         ("logit_bias", "other wires have no biases"),
@@ -442,7 +442,7 @@ impl<'a> Reader<'a, '_> {
             for (index, raw) in array(raw, &within)?.into_iter().enumerate() {
                 let at = within.index(index);
                 let mut detail = Object::read(raw, &at)?;
-                match detail.opt_text(&at, "data")?.filter(|data| Envelope::is_tagged(data)) {
+                match detail.opt_text(&at, "data")?.filter(|data| Envelope::is_carried(data)) {
                     Some(data) => {
                         foreign = true;
                         let encrypted = Some(data);

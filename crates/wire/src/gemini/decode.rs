@@ -460,5 +460,5 @@ pub(super) fn envelope_of(signature: &str) -> Option<Cow<'static, str>> {
     let signature = standard_base64(signature.into());
     let bytes = base64::engine::general_purpose::STANDARD.decode(&*signature).ok()?;
     let text = String::from_utf8(bytes).ok()?;
-    crate::envelope::Envelope::is_tagged(&text).then_some(Cow::Owned(text))
+    crate::envelope::Envelope::is_carried(&text).then_some(Cow::Owned(text))
 }

@@ -252,7 +252,7 @@ fn read_config<'a>(
             config.take(name);
         }
     }
-    config.refuse(at, "candidateCount", "other wires have one answer a request")?;
+    config.refuse(at, "candidateCount", "the server of this model makes one answer a request")?;
     config.refuse(at, "responseModalities", "other wires answer with text")?;
     config.refuse(at, "responseLogprobs", "log probabilities are not translated")?;
     config.refuse(at, "speechConfig", "other wires answer with text")?;

@@ -447,7 +447,7 @@ impl<'a> Reader<'a, '_> {
                 .add(at.member("signature").pattern(), "thinking without a signature is not sent");
             return Ok(());
         }
-        if Envelope::is_tagged(&signature) {
+        if Envelope::is_carried(&signature) {
             let encrypted = Some(signature);
             self.items.push(Item::Reasoning(Reasoning {
                 id: None,

@@ -10,7 +10,6 @@ use crate::json::{Elements, Members, object};
 use crate::kind::Wire;
 use crate::offer::{Offer, arguments};
 use crate::request::{Content, Request, Source};
-use crate::shared::escape_path;
 use crate::target::{Encoded, Platform, Target};
 use crate::warning::Warnings;
 
@@ -84,32 +83,18 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
     if !options.betas.is_empty() && target.platform != Platform::Bedrock {
         headers.push(("anthropic-beta", options.betas.join(",")));
     }
-    let path = path(target, request.stream);
+    let path = target.platform.messages_path(&target.model, request.stream);
     Ok(Encoded { path, headers, body, warnings, tools: offer.table })
 }
 
 /// The members that come first. A cloud has the model in the path, and the version in the body.
 fn write_head(target: &Target, body: &mut Members<'_>) {
-    match target.platform {
-        Platform::Direct => body.text("model", &target.model),
-        Platform::Bedrock => {
-            body.text("anthropic_version", "bedrock-2023-05-31");
-            if !target.messages.betas.is_empty() {
-                body.texts("anthropic_beta", &target.messages.betas);
-            }
-        }
-        Platform::Vertex => body.text("anthropic_version", "vertex-2023-10-16"),
+    match target.platform.messages_version() {
+        None => body.text("model", &target.model),
+        Some(version) => body.text("anthropic_version", version),
     }
-}
-
-fn path(target: &Target, stream: bool) -> String {
-    let model = escape_path(&target.model);
-    match (target.platform, stream) {
-        (Platform::Direct, _) => "/v1/messages".to_owned(),
-        (Platform::Bedrock, true) => format!("/model/{model}/invoke-with-response-stream"),
-        (Platform::Bedrock, false) => format!("/model/{model}/invoke"),
-        (Platform::Vertex, true) => format!("/models/{model}:streamRawPredict"),
-        (Platform::Vertex, false) => format!("/models/{model}:rawPredict"),
+    if target.platform == Platform::Bedrock && !target.messages.betas.is_empty() {
+        body.texts("anthropic_beta", &target.messages.betas);
     }
 }
 

@@ -52,6 +52,13 @@ impl Encoder {
         }
     }
 
+    /// Goes on with a response of which events were sent.
+    #[must_use]
+    pub fn resumed(context: EncodeContext, id: &str, events: u64) -> Self {
+        let model = context.model.clone();
+        Self { id: id.to_owned(), model, sequence: events, ..Self::new(context) }
+    }
+
     /// Appends the stream's bytes for an event.
     pub fn event(&mut self, event: &Event<'_>, out: &mut String) {
         match event {

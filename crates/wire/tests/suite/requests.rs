@@ -381,7 +381,7 @@ fn mistakes_name_their_member_in_the_callers_wire() {
         (
             Wire::Chat,
             json!({"model": "m", "n": 2, "messages": [{"role": "user", "content": ""}]}),
-            "`n` is not supported here: other wires have one answer a request.",
+            "`n` is not supported here: the server of this model makes one answer a request.",
         ),
         (Wire::Gemini, json!({"contents": "x"}), "Invalid type for `contents`: expected an array."),
         (

@@ -82,7 +82,13 @@ fn provider_rows(page: &mut Page, check: &ProviderCheck) -> Option<String> {
             page.good("key", format_args!("{key}"));
             Some(format!("the provider `{id}` cannot be used"))
         }
-        ListedModels::NoList(_) | ListedModels::NotAsked => {
+        ListedModels::NotAsked => {
+            let row = "not contacted, because a cloud has its lists of models elsewhere";
+            page.good("provider", format_args!("`{id}` at {address}; {row}"));
+            page.good("key", format_args!("{key}; its permissions were not tried"));
+            model_row(page, id, model, None)
+        }
+        ListedModels::NoList(_) => {
             page.good("provider", format_args!("`{id}` at {address} answers; it lists no models"));
             page.good("key", format_args!("{key}; not tried"));
             model_row(page, id, model, None)

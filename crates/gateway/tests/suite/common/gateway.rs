@@ -159,15 +159,26 @@ impl TestGateway {
         Self::start_at(folder, config, seed, START).await
     }
 
+    /// Starts with further variables of the environment.
+    pub(crate) async fn start_with_variables(config: &str, variables: &[(&str, &str)]) -> Self {
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+        let settings = settings_with(config, folder.path(), variables);
+        Self::open(folder, settings.expect("a good configuration"), 1, START).await
+    }
+
     /// The same at another time.
     pub(crate) async fn start_at(folder: Arc<TempDir>, config: &str, seed: u64, now: u64) -> Self {
+        let settings = settings(config, folder.path()).expect("a good configuration");
+        Self::open(folder, settings, seed, now).await
+    }
+
+    async fn open(folder: Arc<TempDir>, settings: Settings, seed: u64, now: u64) -> Self {
         let clock = Arc::new(TestClock::new(now));
         keep_log();
         let environment = Environment {
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom(AtomicU64::new(seed))),
         };
-        let settings = settings(config, folder.path()).expect("a good configuration");
         let opened = Gateway::open(settings, folder.path(), environment).await;
         let gateway = opened.expect("the gateway opens");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
@@ -481,10 +492,23 @@ pub(crate) fn chat_with(more: Value) -> Value {
 
 /// Resolves a configuration.
 pub(crate) fn settings(config: &str, folder: &Path) -> Result<Settings, String> {
+    settings_with(config, folder, &[])
+}
+
+/// The same with further variables of the environment.
+fn settings_with(
+    config: &str,
+    folder: &Path,
+    variables: &[(&str, &str)],
+) -> Result<Settings, String> {
     let token = folder.join("token");
     fs::write(&token, ADMIN).expect("a file");
     fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("its mode");
-    let environment = |name: &str| (name == "UPSTREAM_KEY").then(|| UPSTREAM_KEY.to_owned());
+    let environment = |name: &str| {
+        let key = [("UPSTREAM_KEY", UPSTREAM_KEY)];
+        let mut all = variables.iter().chain(&key);
+        all.find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    };
     let offline = "http://127.0.0.1:9/v1";
     let around = LoadContext { environment: &environment, folder, offline };
     Settings::read(config, Path::new("gateway.toml"), around).map_err(|error| error.to_string())
@@ -588,10 +612,15 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().expect("a text"))
     }
 
-    /// Limit, remaining and reset of `requests`, `tokens` or `project-tokens`.
+    /// Limit, remaining and reset of `requests`, `tokens` or `project-tokens`, in the names of the caller's wire.
     pub(crate) fn limits(&self, of: &str) -> [&str; 3] {
+        let is_messages = self.headers.contains_key("request-id");
+        let name = |what: &str| match is_messages {
+            true => format!("anthropic-ratelimit-{of}-{what}"),
+            false => format!("x-ratelimit-{what}-{of}"),
+        };
         ["limit", "remaining", "reset"]
-            .map(|what| self.headers.get(format!("x-ratelimit-{what}-{of}")))
+            .map(|what| self.headers.get(name(what)))
             .map(|value| value.map_or("", |value| value.to_str().expect("a text")))
     }
 

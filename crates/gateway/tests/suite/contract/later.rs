@@ -302,6 +302,24 @@ async fn a_background_stream_is_followed_after_its_client_left() {
     }
 }
 
+/// A stream far beyond its maximum is cut off after its account is in the store, too.
+#[tokio::test]
+async fn a_background_stream_without_an_end_is_cut_off() {
+    let (gateway, background, tenant) = start().await;
+    let response = json!({ "id": "resp_7", "status": "in_progress" });
+    let created = event(&json!({ "type": "response.created", "response": response }));
+    // 1,000 tokens; up to 8 times the maximum of 500 and 1,024 more are tolerated.
+    let delta = event(&json!({ "type": "response.output_text.delta", "delta": "x".repeat(4000) }));
+    let steps = [created].into_iter().chain(vec![delta; 100]);
+    let steps = steps.map(|text| Step::Bytes(text.into())).chain([Step::Hang]);
+    background.upstream.script([Script::stream(steps.collect())]);
+    let mut body = ask();
+    body["stream"] = json!(true);
+    let (text, whole) = gateway.stream_from(&tenant, RESPONSES, &body).await.rest().await;
+    assert!(!whole, "it is cut off");
+    assert!((20_000..60_000).contains(&text.len()), "{}", text.len());
+}
+
 /// A stream that shows its end needs no question.
 #[tokio::test]
 async fn a_background_stream_that_ends_is_settled_by_itself() {

@@ -51,7 +51,7 @@ async fn all_text_of_a_request_is_estimated() {
             block(
                 json!({ "type": "thinking", "thinking": "x".repeat(40), "signature": "s".repeat(400) }),
             ),
-            10,
+            110,
         ),
         (
             block(

@@ -1,12 +1,9 @@
-//! Refusals of clouds, in the form of the Messages wire, with what the user can do.
+//! Refusals of clouds, in the form of the Messages wire.
 
 use std::time::SystemTime;
 
-use hyper::http::response::Parts;
 use hyper::{HeaderMap, header};
 use serde_json::{Value, json};
-
-use crate::{Failure, KeySource, Provider};
 
 /// Difference of clocks beyond which Amazon and Google refuse a signature, in seconds.
 const MAX_SKEW: u64 = 300;
@@ -34,7 +31,7 @@ const KINDS: [(&str, &str); 18] = [
 ];
 
 /// An error of Amazon's as an event and a body of the Messages wire. `name` is as in `ThrottlingException`.
-pub(super) fn error_of(name: &str, body: &[u8]) -> String {
+pub(crate) fn error_of(name: &str, body: &[u8]) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let message =
         ["message", "Message", "originalMessage"].iter().find_map(|it| value[*it].as_str());
@@ -50,10 +47,11 @@ pub(super) fn error_of(name: &str, body: &[u8]) -> String {
     json!({ "type": "error", "error": { "type": kind, "message": message } }).to_string()
 }
 
-/// The body of a refusal, where it is one of Amazon's.
-pub(crate) fn refusal(head: &Parts, body: &[u8]) -> Option<String> {
+/// The body of a refusal as the Messages wire has it, where it is one of Amazon's.
+#[must_use]
+pub fn refusal(headers: &HeaderMap, body: &[u8]) -> Option<String> {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    let header = head.headers.get("x-amzn-errortype").and_then(|name| name.to_str().ok());
+    let header = headers.get("x-amzn-errortype").and_then(|name| name.to_str().ok());
     let name = header.or_else(|| value["__type"].as_str())?;
     // As in `com.amazon.coral.service#ExpiredTokenException:http://…`.
     let name = name.split(':').next().unwrap_or_default();
@@ -62,7 +60,8 @@ pub(crate) fn refusal(head: &Parts, body: &[u8]) -> Option<String> {
 }
 
 /// A sentence about this machine's clock, if the server's differs by more than is tolerated.
-pub(super) fn clock(headers: &HeaderMap, now: SystemTime) -> Option<String> {
+#[must_use]
+pub fn clock(headers: &HeaderMap, now: SystemTime) -> Option<String> {
     let date = headers.get(header::DATE)?.to_str().ok()?;
     let theirs = http_client::retry::server_time(now, Some(date));
     let (difference, side) = match now.duration_since(theirs) {
@@ -72,27 +71,6 @@ pub(super) fn clock(headers: &HeaderMap, now: SystemTime) -> Option<String> {
     (difference > MAX_SKEW).then(|| {
         format!("; the clock of this machine is {difference} s {side}, by the server's: correct it")
     })
-}
-
-/// Appends advice to a refusal with status 401 or 403, if credentials of a cloud were sent.
-pub(crate) fn advise(provider: &Provider, headers: &HeaderMap, failure: &mut Failure) {
-    if !matches!(failure.http_status, Some(401 | 403)) {
-        return;
-    }
-    let id = &provider.id;
-    let advice = match &provider.api_key {
-        KeySource::Signed(signer) => format!(
-            "; check the AWS credentials of model provider `{id}`, their permission \
-             `bedrock:InvokeModelWithResponseStream`, and the region `{}`",
-            signer.region
-        ),
-        KeySource::Bearer(_) => format!(
-            "; check the Google credentials of model provider `{id}` and their role \
-             `roles/aiplatform.user`"
-        ),
-        _ => return,
-    };
-    failure.message.push_str(&clock(headers, SystemTime::now()).unwrap_or(advice));
 }
 
 #[cfg(test)]

@@ -13,11 +13,12 @@ use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::account::GoogleAuth;
-use super::fetch::{self, Answer, Call, METADATA_TIMEOUT, TOKEN_TIMEOUT};
-use super::fetched::{CloudError, Fetched};
-use crate::http_clients::HttpClients;
-use crate::{KeySource, Secret};
+use crate::account::GoogleAuth;
+use crate::account::Key;
+use crate::connections::Connections;
+use crate::fetch::{self, Answer, Call, METADATA_TIMEOUT, TOKEN_TIMEOUT};
+use crate::fetched::{CloudError, Fetched};
+use http_client::Secret;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
@@ -54,16 +55,16 @@ struct Token {
 ///
 /// # Errors
 /// No source exists, or it refuses.
-pub(super) async fn fetch(
+pub(crate) async fn fetch(
     auth: &GoogleAuth,
-    clients: &HttpClients,
+    connections: &Connections,
     now: SystemTime,
 ) -> Result<Fetched, CloudError> {
     let mut looked = Vec::new();
     for (path, is_named) in [(&auth.file, true), (&auth.default_file, false)] {
         let Some(path) = path else { continue };
-        match fetch::read_file(clients.files(), path).await? {
-            Some(text) => return of_file(&text, path, clients, now).await,
+        match fetch::read_file(connections.files(), path).await? {
+            Some(text) => return of_file(&text, path, connections, now).await,
             None if is_named => {
                 let message = format!(
                     "the credentials file {} does not exist; correct `google.credentials-file`, or \
@@ -75,7 +76,7 @@ pub(super) async fn fetch(
             None => looked.push(format!("{} does not exist", path.display())),
         }
     }
-    of_machine(&auth.metadata, clients, now).await.map_err(|error| {
+    of_machine(&auth.metadata, connections, now).await.map_err(|error| {
         looked.push(format!("this machine has no service account ({})", error.message));
         CloudError {
             message: format!(
@@ -91,7 +92,7 @@ pub(super) async fn fetch(
 async fn of_file(
     text: &str,
     path: &Path,
-    clients: &HttpClients,
+    connections: &Connections,
     now: SystemTime,
 ) -> Result<Fetched, CloudError> {
     let path = path.display();
@@ -130,7 +131,7 @@ async fn of_file(
     if !fetch::is_safe(url) {
         return Err(CloudError::permanent(format!("{path}: its `token_uri` has no https://")));
     }
-    let http = clients.of_tokens().await?;
+    let http = connections.of_tokens().await?;
     let headers = vec![("content-type", "application/x-www-form-urlencoded".to_owned())];
     let call = Call { method: Method::POST, url, headers, body: form, within: TOKEN_TIMEOUT };
     let answer = fetch::call(&http, call).await?;
@@ -139,14 +140,14 @@ async fn of_file(
 
 async fn of_machine(
     address: &str,
-    clients: &HttpClients,
+    connections: &Connections,
     now: SystemTime,
 ) -> Result<Fetched, CloudError> {
     let url = format!("{}/{METADATA_TOKEN}", address.trim_end_matches('/'));
     let headers = vec![("metadata-flavor", "Google".to_owned())];
     let (method, body) = (Method::GET, String::new());
     let call = Call { method, url: &url, headers, body, within: METADATA_TIMEOUT };
-    let answer = fetch::call(clients.direct()?, call).await?;
+    let answer = fetch::call(connections.direct()?, call).await?;
     token_of(&answer, "the metadata server refuses a token", now)
 }
 
@@ -154,8 +155,9 @@ fn token_of(answer: &Answer, refused: &str, now: SystemTime) -> Result<Fetched, 
     if answer.status != StatusCode::OK {
         let body = answer.json();
         let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-        let why = crate::excerpt(&format!("{} {}", text("error"), text("error_description")));
-        let clock = super::refusal::clock(&answer.headers, now).unwrap_or_default();
+        let why =
+            crate::excerpt::excerpt(&format!("{} {}", text("error"), text("error_description")));
+        let clock = crate::refusal::clock(&answer.headers, now).unwrap_or_default();
         let status = answer.status;
         let passes = status.is_server_error() || status.as_u16() == 429;
         return Err(CloudError { message: format!("{refused}: {status} {why}{clock}"), passes });
@@ -164,7 +166,7 @@ fn token_of(answer: &Answer, refused: &str, now: SystemTime) -> Result<Fetched, 
         .map_err(|_| CloudError::permanent(format!("{refused}: the answer is not a token")))?;
     let lifetime = Duration::from_secs(token.expires_in);
     let ends = now.checked_add(lifetime);
-    Ok(Fetched { key: KeySource::Bearer(Secret::new(token.access_token)), ends })
+    Ok(Fetched { key: Key::Bearer(Secret::new(token.access_token)), ends })
 }
 
 fn form(members: &[(&str, &str)]) -> String {

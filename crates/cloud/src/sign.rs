@@ -8,13 +8,13 @@ use aws_sigv4::sign::v4;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 
-use super::account::AwsSigner;
+use crate::account::AwsSigner;
 
 /// Signs a request with `body`: its method, address, host, type and body. Other headers may change on the way.
 ///
 /// # Errors
 /// It has an address or a header that cannot be signed.
-pub(super) fn sign<B>(
+pub(crate) fn sign<B>(
     signer: &AwsSigner,
     request: &mut Request<B>,
     body: &[u8],
@@ -60,8 +60,8 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
-    use crate::Secret;
-    use crate::cloud::account::AwsKeys;
+    use crate::account::AwsKeys;
+    use http_client::Secret;
 
     /// 2015-08-30T12:36:00Z, the moment of Amazon's test suite.
     const MOMENT: Duration = Duration::from_secs(1_440_938_160);

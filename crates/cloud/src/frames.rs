@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::refusal::error_of;
+use crate::refusal::error_of;
 
 /// Longest frame. Longer ones end the stream before they are buffered.
 pub const MAX_FRAME: usize = 16 << 20;
@@ -102,7 +102,7 @@ fn read(frame: &[u8], event: &mut impl FnMut(&[u8])) -> Result<(), FrameError> {
             );
             Ok(())
         }
-        other => Err(FrameError::Unknown(crate::excerpt(other))),
+        other => Err(FrameError::Unknown(crate::excerpt::excerpt(other))),
     }
 }
 

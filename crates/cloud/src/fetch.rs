@@ -10,43 +10,43 @@ use hyper::{HeaderMap, Method, Request, StatusCode, Uri, header::HeaderName, hea
 use serde_json::Value;
 use tokio::time;
 
-use super::fetched::CloudError;
+use crate::fetched::CloudError;
 
 /// Most bytes of an answer, and of a file with credentials.
-pub(super) const MAX_BYTES: usize = 64 << 10;
+pub(crate) const MAX_BYTES: usize = 64 << 10;
 /// Longest time for an answer of a service on this machine or its network, which answers at once where it exists.
-pub(super) const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest time for an answer of any other service.
-pub(super) const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// An answer of such a service.
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
     /// The body as JSON; `null` if it is none.
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
 /// A request to such a service.
-pub(super) struct Call<'c> {
-    pub(super) method: Method,
-    pub(super) url: &'c str,
-    pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: String,
-    pub(super) within: Duration,
+pub(crate) struct Call<'c> {
+    pub(crate) method: Method,
+    pub(crate) url: &'c str,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
+    pub(crate) within: Duration,
 }
 
 /// Sends a request, and reads the whole answer.
 ///
 /// # Errors
 /// There is none in time, or it is too long. The message names the host alone.
-pub(super) async fn call(http: &HttpClient, call: Call<'_>) -> Result<Answer, CloudError> {
+pub(crate) async fn call(http: &HttpClient, call: Call<'_>) -> Result<Answer, CloudError> {
     let unusable = |what: &str| CloudError::permanent(format!("`{}` is not {what}", call.url));
     let uri: Uri = call.url.parse().map_err(|_| unusable("a usable URL"))?;
     let host = uri.authority().map_or_else(String::new, ToString::to_string);
@@ -85,7 +85,7 @@ pub(super) async fn call(http: &HttpClient, call: Call<'_>) -> Result<Answer, Cl
 }
 
 /// Returns whether a secret may be sent to a URL: over TLS, or to this machine or a metadata service.
-pub(super) fn is_safe(url: &str) -> bool {
+pub(crate) fn is_safe(url: &str) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return false };
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let is_near = host.parse::<std::net::IpAddr>().is_ok_and(|ip| match ip {
@@ -105,7 +105,7 @@ pub(super) fn is_safe(url: &str) -> bool {
 ///
 /// # Errors
 /// It cannot be read, or is too long.
-pub(super) async fn read_file(
+pub(crate) async fn read_file(
     files: &files::Pool,
     path: &Path,
 ) -> Result<Option<String>, CloudError> {

@@ -1,7 +1,7 @@
 //! Reads a profile of `~/.aws/credentials` or `~/.aws/config`.
 
-use super::account::AwsKeys;
-use crate::Secret;
+use crate::account::AwsKeys;
+use http_client::Secret;
 
 /// Members of a profile that get credentials in a way that is not supported.
 const OTHERS: [&str; 5] =
@@ -9,7 +9,7 @@ const OTHERS: [&str; 5] =
 
 /// The part of a profile that gives credentials.
 #[derive(Debug, PartialEq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Keys(AwsKeys),
     /// A member that gives them in another way.
     Other(&'static str),
@@ -17,7 +17,7 @@ pub(super) enum Found {
 
 /// The credentials of a profile; `None` if there is no such profile, or it has none. Both kinds of file are read: in one,
 /// the heading of a profile is `[name]`, in the other `[profile name]`.
-pub(super) fn read(text: &str, profile: &str) -> Option<Found> {
+pub(crate) fn read(text: &str, profile: &str) -> Option<Found> {
     let mut is_inside = false;
     let (mut id, mut secret, mut token, mut other) = (None, None, None, None);
     for line in text.lines() {

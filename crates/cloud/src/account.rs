@@ -1,8 +1,16 @@
 //! Accounts of clouds: the places where their credentials are looked up, and the keys.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use http_client::Secret;
+
+/// An account of a cloud.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Account {
+    Aws(Arc<AwsAuth>),
+    Google(Arc<GoogleAuth>),
+}
 
 /// The places where AWS credentials are looked up, in this order: the environment, the profile, the container, the
 /// instance. All values are resolved.
@@ -60,4 +68,23 @@ pub struct AwsSigner {
     pub keys: AwsKeys,
     pub region: String,
     pub service: &'static str,
+}
+
+/// The means by which a request shows whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Key {
+    /// Keys that sign each request.
+    Signed(Arc<AwsSigner>),
+    /// A token in `Authorization`.
+    Bearer(Secret),
+}
+
+impl Key {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Signed(one), Self::Signed(other)) => one.keys == other.keys,
+            (Self::Bearer(one), Self::Bearer(other)) => one == other,
+            _ => false,
+        }
+    }
 }

@@ -6,12 +6,13 @@ use hyper::{Method, StatusCode};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::account::{AwsAuth, AwsContainer, AwsKeys, AwsSigner};
-use super::fetch::{self, Call, METADATA_TIMEOUT};
-use super::fetched::{CloudError, Fetched};
-use super::profile;
-use crate::http_clients::HttpClients;
-use crate::{KeySource, Secret};
+use crate::account::Key;
+use crate::account::{AwsAuth, AwsContainer, AwsKeys, AwsSigner};
+use crate::connections::Connections;
+use crate::fetch::{self, Call, METADATA_TIMEOUT};
+use crate::fetched::{CloudError, Fetched};
+use crate::profile;
+use http_client::Secret;
 
 /// Lifetime of a session with the metadata service of an instance, in seconds.
 const SESSION_SECONDS: &str = "300";
@@ -22,7 +23,10 @@ const ROLES: &str = "latest/meta-data/iam/security-credentials/";
 ///
 /// # Errors
 /// No source has any, or one that was named fails.
-pub(super) async fn fetch(auth: &AwsAuth, clients: &HttpClients) -> Result<Fetched, CloudError> {
+pub(crate) async fn fetch(
+    auth: &AwsAuth,
+    connections: &Connections,
+) -> Result<Fetched, CloudError> {
     if let Some(keys) = &auth.keys {
         return Ok(signed(auth, keys.clone(), None));
     }
@@ -30,7 +34,7 @@ pub(super) async fn fetch(auth: &AwsAuth, clients: &HttpClients) -> Result<Fetch
         true => Vec::new(),
         false => vec!["AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set".to_owned()],
     };
-    match of_profile(auth, clients).await? {
+    match of_profile(auth, connections).await? {
         Ok(keys) => return Ok(signed(auth, keys, None)),
         Err(why) if auth.profile_is_named => return Err(CloudError::permanent(why)),
         Err(why) => tried.push(why),
@@ -43,12 +47,12 @@ pub(super) async fn fetch(auth: &AwsAuth, clients: &HttpClients) -> Result<Fetch
         ));
     }
     if let Some(container) = &auth.container {
-        let (keys, ends) = of_container(container, clients).await?;
+        let (keys, ends) = of_container(container, connections).await?;
         return Ok(signed(auth, keys, ends));
     }
     tried.push("this is no container with a role (AWS_CONTAINER_CREDENTIALS_FULL_URI and …_RELATIVE_URI are not set)".to_owned());
     match &auth.metadata {
-        Some(address) => match of_instance(address, clients).await {
+        Some(address) => match of_instance(address, connections).await {
             Ok((keys, ends)) => return Ok(signed(auth, keys, ends)),
             Err(error) => {
                 tried.push(format!("this is no instance with a role ({})", error.message));
@@ -64,18 +68,18 @@ pub(super) async fn fetch(auth: &AwsAuth, clients: &HttpClients) -> Result<Fetch
 
 fn signed(auth: &AwsAuth, keys: AwsKeys, ends: Option<SystemTime>) -> Fetched {
     let signer = AwsSigner { keys, region: auth.region.clone(), service: auth.service };
-    Fetched { key: KeySource::Signed(std::sync::Arc::new(signer)), ends }
+    Fetched { key: Key::Signed(std::sync::Arc::new(signer)), ends }
 }
 
 /// The keys of the profile, or why it has none.
 async fn of_profile(
     auth: &AwsAuth,
-    clients: &HttpClients,
+    connections: &Connections,
 ) -> Result<Result<AwsKeys, String>, CloudError> {
     let name = &auth.profile;
     let mut other = None;
     for path in &auth.profile_files {
-        let Some(text) = fetch::read_file(clients.files(), path).await? else { continue };
+        let Some(text) = fetch::read_file(connections.files(), path).await? else { continue };
         match profile::read(&text, name) {
             Some(profile::Found::Keys(keys)) => return Ok(Ok(keys)),
             Some(profile::Found::Other(member)) => other = Some(member),
@@ -95,7 +99,7 @@ async fn of_profile(
 
 async fn of_container(
     container: &AwsContainer,
-    clients: &HttpClients,
+    connections: &Connections,
 ) -> Result<(AwsKeys, Option<SystemTime>), CloudError> {
     let url = &container.url;
     if !fetch::is_safe(url) {
@@ -105,7 +109,7 @@ async fn of_container(
         )));
     }
     let token = match &container.token_file {
-        Some(path) => match fetch::read_file(clients.files(), path).await? {
+        Some(path) => match fetch::read_file(connections.files(), path).await? {
             Some(token) => Some(token),
             None => {
                 let message = format!(
@@ -120,7 +124,7 @@ async fn of_container(
     let headers = token.map(|token| ("authorization", token)).into_iter().collect();
     let call =
         Call { method: Method::GET, url, headers, body: String::new(), within: METADATA_TIMEOUT };
-    let answer = fetch::call(clients.direct()?, call).await?;
+    let answer = fetch::call(connections.direct()?, call).await?;
     if answer.status != StatusCode::OK {
         return Err(refused("the credentials of the container", url, answer.status));
     }
@@ -130,9 +134,9 @@ async fn of_container(
 /// The role of an EC2 instance, by the second version of its metadata service.
 async fn of_instance(
     address: &str,
-    clients: &HttpClients,
+    connections: &Connections,
 ) -> Result<(AwsKeys, Option<SystemTime>), CloudError> {
-    let http = clients.direct()?;
+    let http = connections.direct()?;
     let address = address.trim_end_matches('/');
     let ask = async |method: Method, path: &str, header: (&'static str, String)| {
         let url = format!("{address}/{path}");
@@ -169,7 +173,8 @@ fn refused(what: &str, url: &str, status: StatusCode) -> CloudError {
 fn keys_of(answer: &Value, from: &str) -> Result<(AwsKeys, Option<SystemTime>), CloudError> {
     let text = |name: &str| answer[name].as_str().filter(|text| !text.is_empty());
     let (Some(id), Some(secret)) = (text("AccessKeyId"), text("SecretAccessKey")) else {
-        let code = crate::excerpt(text("Code").or_else(|| text("code")).unwrap_or("no code"));
+        let code =
+            crate::excerpt::excerpt(text("Code").or_else(|| text("code")).unwrap_or("no code"));
         return Err(CloudError::permanent(format!("{from} gives no keys ({code})")));
     };
     let ends = match text("Expiration") {
