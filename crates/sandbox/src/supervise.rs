@@ -138,7 +138,7 @@ fn supervise(mut server: UnixStream, mut streams: Streams, kept: Kept) {
         .and_then(|exits| {
             let mut request = read_request(&mut server)?;
             let limits = std::mem::take(&mut request.limits);
-            let restraints = (limits.file_size, limits.nice);
+            let restraints = (limits.file_size, limits.nice, limits.processes());
             let watch = Watch::new(limits, table);
             Ok((exits, Prepared::new(request, restraints, egress)?, watch))
         });
@@ -275,6 +275,8 @@ struct Supervisor {
 /// Longest interval between attempts to kill. A process of another user (started through a
 /// set-user-ID program) cannot be killed.
 const MAX_RETRY_MS: i64 = 1000;
+/// Longest wait for an answer of the first process, which may come at a later look.
+const ANSWER_MS: i64 = 50;
 
 impl Supervisor {
     /// Runs until this process has no descendants.
@@ -320,11 +322,49 @@ impl Supervisor {
 
     /// Ends all processes if they use more than their limits allow.
     fn look(&mut self) {
+        if self.ending.is_some() || !self.watch.is_due() {
+            return;
+        }
+        // Asked first: to count thousands of processes that all want to run takes minutes.
+        if let Some(exceeded) = self.watch.crowd().filter(|_| self.is_full()) {
+            return self.end(exceeded);
+        }
         if self.ending.is_none()
             && let Some(exceeded) = self.watch.look()
         {
             self.end(exceeded);
         }
+    }
+
+    /// Asks the first process of the command's namespaces whether it can make another one.
+    fn is_full(&mut self) -> bool {
+        if self.prepared.inside().is_none() {
+            return false;
+        }
+        first_process::ask_for_room(self.main);
+        while let Some(status) = self.status.take() {
+            let mut answered = [PollFd::new(&status, PollFlags::IN)];
+            let patience = Timespec { tv_sec: 0, tv_nsec: ANSWER_MS * 1_000_000 };
+            let has_answer = rustix::event::poll(&mut answered, Some(&patience));
+            if !has_answer.is_ok_and(|count| count > 0) {
+                self.status = Some(status);
+                return false;
+            }
+            match first_process::read(&status) {
+                first_process::Said::Ended(how) => self.finish(how),
+                first_process::Said::Wrote(bytes) => {
+                    self.watch.wrote_unread(bytes);
+                    self.status = Some(status);
+                }
+                first_process::Said::Room { full } => {
+                    self.status = Some(status);
+                    return full;
+                }
+                // The end of the process says the rest.
+                first_process::Said::Nothing => {}
+            }
+        }
+        false
     }
 
     fn end(&mut self, exceeded: Exceeded) {
@@ -378,6 +418,8 @@ impl Supervisor {
                     self.watch.wrote_unread(bytes);
                     self.status = Some(status);
                 }
+                // An answer that came late.
+                first_process::Said::Room { .. } => self.status = Some(status),
                 // The end of the process says the rest.
                 first_process::Said::Nothing => {}
             }

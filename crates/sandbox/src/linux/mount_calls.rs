@@ -175,6 +175,26 @@ pub(crate) fn change_root() -> io::Result<()> {
     Ok(())
 }
 
+/// Returns whether `pid_max` belongs to a namespace (Linux 6.14), and not to the machine.
+pub(crate) fn has_own_process_numbers() -> bool {
+    // SAFETY: the structure is bytes, which the call fills; the release ends with a null byte within it.
+    let release = unsafe {
+        let mut names = std::mem::zeroed::<libc::utsname>();
+        if libc::uname(&raw mut names) != 0 {
+            return false;
+        }
+        CStr::from_ptr(names.release.as_ptr()).to_bytes().to_vec()
+    };
+    is_since(&String::from_utf8_lossy(&release), (6, 14))
+}
+
+/// Returns whether a release, as in `6.14.2-1-amd64`, is `version` or a later one.
+fn is_since(release: &str, version: (u32, u32)) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next()?.parse::<u32>().ok();
+    number().zip(number()).is_some_and(|found| found >= version)
+}
+
 /// Switches on the loopback interface of this process's network.
 pub(crate) fn start_loopback() -> io::Result<()> {
     // SAFETY: the structure is zeroed, as the kernel expects it, and outlives the calls; the socket is
@@ -201,4 +221,19 @@ unsafe fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
     let fd = RawFd::try_from(check(result)?).map_err(io::Error::other)?;
     // SAFETY: the caller guarantees it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_since;
+
+    #[test]
+    fn releases_of_the_kernel() {
+        for release in ["6.14.0", "6.14-rc1", "6.18.44-fc-v595", "7.0", "10.1.2"] {
+            assert!(is_since(release, (6, 14)), "{release}");
+        }
+        for release in ["6.13.9", "5.15.0-91-generic", "6", "", "x.y"] {
+            assert!(!is_since(release, (6, 14)), "{release}");
+        }
+    }
 }

@@ -79,13 +79,13 @@ pub(crate) fn enter(view: &View) -> Result<(), Failed> {
 ///
 /// # Errors
 /// The step that failed.
-pub(crate) fn own() -> Result<(), Failed> {
+pub(crate) fn own(processes: Option<u64>) -> Result<(), Failed> {
     let mount = |path: &Path, made: io::Result<OwnedFd>| {
         let made = made.map_err(at("making", path))?;
         let place = open(CWD, path, ResolveFlags::NO_SYMLINKS).map_err(at("opening", path))?;
         mount_calls::attach(made.as_fd(), place.as_fd()).map_err(at("mounting", path))
     };
-    mount(Path::new("/proc"), processes())?;
+    mount(Path::new("/proc"), limited_processes(processes))?;
     let memory =
         mount_calls::new_file_system(c"tmpfs", &[(c"mode", c"1777")], NO_SUID | NO_DEVICES);
     mount(Path::new("/dev/shm"), memory)?;
@@ -107,6 +107,29 @@ pub(crate) fn make_read_only(path: &Path, file: (u64, u64)) -> Result<(), Failed
     let tree = copy(place.as_fd(), false).map_err(at("copying", path))?;
     mount_calls::attach(tree.as_fd(), place.as_fd()).map_err(at("mounting", path))
 }
+
+/// [`processes`], of which the kernel lets no more be made than `most`, where it can. That keeps a command that multiplies
+/// from taking the whole machine's until its supervisor ends it.
+fn limited_processes(most: Option<u64>) -> io::Result<OwnedFd> {
+    let Some(most) = most.filter(|_| mount_calls::has_own_process_numbers()) else {
+        return processes();
+    };
+    let writable = NO_SUID | NO_DEVICES | NO_EXEC;
+    // Refused where the machine's own is read-only.
+    let Ok(made) = mount_calls::new_file_system(c"proc", &[], writable) else { return processes() };
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(number) = rustix::fs::openat(&made, "sys/kernel/pid_max", flags, Mode::empty()) {
+        let most = most.clamp(LEAST_NUMBERS, MOST_NUMBERS);
+        // Without it the supervisor's watch is the only limit.
+        let _ = rustix::io::write(&number, most.to_string().as_bytes());
+    }
+    mount_calls::set_attributes(made.as_fd(), READ_ONLY, false)?;
+    Ok(made)
+}
+
+/// The kernel's bounds of the numbers of a namespace's processes.
+const LEAST_NUMBERS: u64 = 301;
+const MOST_NUMBERS: u64 = 4 << 20;
 
 /// The processes of this process's namespace.
 fn processes() -> io::Result<OwnedFd> {

@@ -6,8 +6,9 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use tokio::io::unix::AsyncFd;
 
 /// The exit code of a process that could not become the command.
@@ -179,6 +180,29 @@ pub(crate) fn child_exits() -> io::Result<OwnedFd> {
         check(libc::c_long::from(fd))?;
         Ok(OwnedFd::from_raw_fd(fd))
     }
+}
+
+/// Asks the first process of namespaces something.
+pub(crate) const QUESTION: Signal = Signal::USR1;
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, [`QUESTION`] interrupts a wait, and [`was_asked`] tells.
+pub(crate) fn note_questions() {
+    extern "C" fn note(_: libc::c_int) {
+        ASKED.store(true, Ordering::Relaxed);
+    }
+    // SAFETY: the structure is valid in zeros, without flags: a wait is not restarted. The handler only stores a flag.
+    unsafe {
+        let mut action = std::mem::zeroed::<libc::sigaction>();
+        action.sa_sigaction = note as *const () as libc::sighandler_t;
+        libc::sigaction(QUESTION.as_raw(), &raw const action, ptr::null_mut());
+    }
+}
+
+/// Returns whether there was a question since the last call.
+pub(crate) fn was_asked() -> bool {
+    ASKED.swap(false, Ordering::Relaxed)
 }
 
 /// Restores the default disposition of every signal, and unblocks all.

@@ -60,6 +60,8 @@ pub(crate) struct Prepared {
     /// Those that the command has from its start.
     file_size: Option<u64>,
     nice: u8,
+    /// Most processes.
+    pub(crate) processes: Option<u64>,
     /// See [`Request`].
     pub(crate) placeholders: Vec<PathBuf>,
     /// Through these the command sends the supervisor the listener of its calls, which the second receives.
@@ -70,7 +72,7 @@ impl Prepared {
     /// Does everything that is possible before the fork.
     pub(crate) fn new(
         request: Request,
-        (file_size, nice): (Option<u64>, u8),
+        (file_size, nice, processes): (Option<u64>, u8, Option<u64>),
         egress: Option<OwnedFd>,
     ) -> io::Result<Prepared> {
         let narrowing = match &request.confinement {
@@ -96,6 +98,7 @@ impl Prepared {
             terminal: request.terminal,
             file_size,
             nice,
+            processes,
             confinement: request.confinement,
             placeholders: request.placeholders.into_iter().map(path).collect(),
         })

@@ -14,6 +14,10 @@ use super::ready::{self, Fact, Kept, Key, Ready, Stale};
 use super::request::{Ended, REPORT_BYTES, Report, Stage};
 use crate::linux::{capabilities, limit_calls, mount_calls, mounts, seccomp, sys};
 
+/// Numbers of processes beyond the limit: the kernel gives the first 300 to none that comes later, and the supervisor
+/// finds one process too many.
+const SPARE_IDS: u64 = 302;
+
 /// Starts the process, in namespaces of an earlier command if some of `kept` are as they have to be. Returns its id, and
 /// the pipe from which [`read_end`] learns how the command ended.
 ///
@@ -130,6 +134,8 @@ pub(crate) enum Said {
     Ended(Ended),
     /// The bytes that processes have written which it reaped.
     Wrote(u64),
+    /// Whether no further process can be made.
+    Room { full: bool },
     /// It says no more.
     Nothing,
 }
@@ -141,6 +147,7 @@ pub(crate) fn read(status: &OwnedFd) -> Said {
     match Report::decode(&report).filter(|_| length == Ok(REPORT_BYTES)) {
         Some(Report::Exited { how, .. }) => Said::Ended(how),
         Some(Report::Wrote { bytes }) => Said::Wrote(bytes),
+        Some(Report::Room { full }) => Said::Room { full },
         _ => Said::Nothing,
     }
 }
@@ -150,7 +157,7 @@ pub(crate) fn read_end(status: &OwnedFd) -> Option<Ended> {
     loop {
         match read(status) {
             Said::Ended(how) => return Some(how),
-            Said::Wrote(_) => {}
+            Said::Wrote(_) | Said::Room { .. } => {}
             Said::Nothing => return None,
         }
     }
@@ -230,7 +237,8 @@ impl First<'_> {
         for Stale { path, file } in missing {
             mounts::make_read_only(&path, file).map_err(|failed| failed.to_string())?;
         }
-        mounts::own().map_err(|failed| failed.to_string())?;
+        let most = self.prepared.processes.map(|limit| limit.saturating_add(SPARE_IDS));
+        mounts::own(most).map_err(|failed| failed.to_string())?;
         self.start_network(self.inside.network == Network::Managed)?;
         self.prepared.enter_folder().map_err(at("entering the working folder"))
     }
@@ -272,7 +280,11 @@ impl First<'_> {
         /// Bytes between two reports.
         const STEP: u64 = 16 << 20;
         let mut reported = 0;
+        sys::note_questions();
         loop {
+            if sys::was_asked() {
+                self.send(Report::Room { full: is_full() });
+            }
             match rustix::process::wait(WaitOptions::empty()) {
                 Ok(Some((pid, status))) if pid == command => return ended(status),
                 Ok(_) => {
@@ -290,6 +302,24 @@ impl First<'_> {
 
     fn send(&self, report: Report) {
         let _ = rustix::io::write(sys::borrowed(self.reporting).as_fd(), &report.encode());
+    }
+}
+
+/// Asks a first process whether there is room for another process; it answers with [`Said::Room`].
+pub(crate) fn ask_for_room(first: Pid) {
+    // One that has ended does not answer.
+    let _ = rustix::process::kill_process(first, sys::QUESTION);
+}
+
+/// Returns whether no further process can be made. Costs the same however many there are.
+fn is_full() -> bool {
+    // SAFETY: this process has one thread; the child only ends.
+    #[allow(unsafe_code)]
+    match unsafe { sys::fork() } {
+        // Reaped as any orphan.
+        Ok(sys::Forked::Parent(_)) => false,
+        Ok(sys::Forked::Child) => sys::exit_now(0),
+        Err(error) => error.raw_os_error() == Some(libc::EAGAIN),
     }
 }
 

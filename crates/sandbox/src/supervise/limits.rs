@@ -80,6 +80,22 @@ impl Watch {
         self.unread = bytes;
     }
 
+    /// Returns whether it is time to look.
+    pub(super) fn is_due(&self) -> bool {
+        self.next.is_some_and(|next| Instant::now() >= next)
+    }
+
+    /// The limit of processes, if the machine has so many that the command can have reached it.
+    pub(super) fn crowd(&self) -> Option<Exceeded> {
+        let limit = self.limits.processes().filter(|_| !self.counted_by_kernel())?;
+        if usage::threads_of_machine()? < limit {
+            return None;
+        }
+        let scope =
+            if self.limits.command[1] == Some(limit) { Scope::Command } else { Scope::Group };
+        Some(Exceeded { resource: Resource::Processes, scope, limit, reached: limit + 1 })
+    }
+
     /// Looks at the command if it is time to.
     pub(super) fn look(&mut self) -> Option<Exceeded> {
         let now = Instant::now();

@@ -179,6 +179,8 @@ pub(crate) enum Report {
     Limited(Exceeded),
     /// In reports of a first process: the processes that it reaped have written so many bytes.
     Wrote { bytes: u64 },
+    /// In reports of a first process, which was asked: whether another process can be made.
+    Room { full: bool },
 }
 
 /// The end of a command.
@@ -247,6 +249,7 @@ impl Report {
                 ([3, resource as i32, i32::from(scope == Scope::Group)], [limit, reached])
             }
             Report::Wrote { bytes } => ([4, 0, 0], [bytes, 0]),
+            Report::Room { full } => ([5, i32::from(full), 0], [0, 0]),
         };
         let mut bytes = [0; REPORT_BYTES];
         let (numbers, long) = bytes.split_at_mut(12);
@@ -280,6 +283,7 @@ impl Report {
                 Some(Report::Limited(Exceeded { resource, scope, limit: amount, reached: other }))
             }
             (4, 0) => Some(Report::Wrote { bytes: amount }),
+            (5, full) => Some(Report::Room { full: full != 0 }),
             _ => None,
         }
     }
@@ -575,6 +579,8 @@ mod tests {
             Report::exited(Ended::NotConfined(1)),
             Report::exited(Ended::NotExecuted(2)),
             Report::Wrote { bytes: 1 << 40 },
+            Report::Room { full: true },
+            Report::Room { full: false },
         ];
         for resource in Resource::ALL {
             for scope in [Scope::Command, Scope::Group] {

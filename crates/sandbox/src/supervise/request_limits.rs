@@ -32,6 +32,11 @@ impl RequestedLimits {
         self.command.iter().chain(&self.together).any(Option::is_some)
     }
 
+    /// Most processes of the command.
+    pub(crate) fn processes(&self) -> Option<u64> {
+        self.command[1].into_iter().chain(self.together[1]).min()
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED);
         let limits = self.command.iter().chain(&self.together).chain([&self.file_size]);
