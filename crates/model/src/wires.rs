@@ -125,6 +125,8 @@ impl Outgoing {
         let encode = EncodeContext {
             provider: provider.id.clone(),
             created_at: now().as_secs(),
+            // The one that the server names.
+            model: String::new(),
             ..EncodeContext::of_request(&request)
         };
         let mut headers = encoded.headers;

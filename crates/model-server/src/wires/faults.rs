@@ -250,6 +250,10 @@ fn without_reason(event: &mut Value) {
     if let Some(choice) = event.pointer_mut("/choices/0") {
         choice["finish_reason"] = Value::Null;
     }
+    // Clients take the reason for the end, too.
+    if event["type"] == "message_delta" {
+        event["delta"]["stop_reason"] = Value::Null;
+    }
     if let Some(Value::Object(candidate)) = event.pointer_mut("/candidates/0") {
         candidate.shift_remove("finishReason");
     }

@@ -87,7 +87,9 @@ async fn nearly_all_of_a_request_is_that_before_on_every_wire() {
 /// The tokens of a thread on Messages: fresh, written and read, and all of them.
 async fn tokens(more: &str) -> [f64; 4] {
     let env = TestEnvironment::with_responses(script()).await;
-    configure(&env, "messages", &origin(&env), "", more);
+    // The model thinks where it is asked to.
+    let top = "model_reasoning_effort = \"low\"\nmodel_reasoning_summary = \"auto\"";
+    configure(&env, "messages", &origin(&env), top, more);
     let server = env.start();
     let mut peer = server.connect().await;
     run(&mut peer, &env).await;
