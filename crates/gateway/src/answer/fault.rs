@@ -1,11 +1,11 @@
-//! Why the gateway ends an answer, as its client and the log are told.
+//! Why the gateway ends an answer, as its client and the log learn it.
 
 use std::time::Duration;
 
 use gateway_store::ledger::Ended;
 use wire::{Failure, FailureKind};
 
-/// What is wrong with an answer that goes on.
+/// The fault of an answer that goes on.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// Its output is far beyond the request's maximum.
