@@ -99,7 +99,9 @@ impl Store {
     ///
     /// # Errors
     /// A write is refused, the disk is full, or the file cannot be written. Then none of `writes` is
-    /// stored, and later commits are not affected.
+    /// stored, and later commits are not affected. Only where a server cannot be reached for long, it
+    /// may be unknown whether they are stored: then later commits to their threads fail with
+    /// [`StoreError::LeaseLost`], until the threads are opened again.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.commit(writes).await,

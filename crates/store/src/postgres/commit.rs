@@ -3,7 +3,8 @@
 //!
 //! A commit whose answer is lost may have taken effect. The fence of its threads tells: it counts
 //! the appends, and only their owner appends. So the same commit is sent again only if the count
-//! shows that it has not been stored.
+//! shows that it has not been stored. Where an outage lasts too long to find that out, the thread is
+//! no longer open for writing here: only opening it again shows what it is like.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +64,7 @@ async fn attempt(
 ) -> Result<(), Failure> {
     let connection = inner.database.connection().await?;
     if is_ambiguous && was_written(inner, &connection, token, writes, held).await? {
-        held.reset();
+        learn(inner, &connection, me, held).await?;
         connection.give_back();
         return Ok(());
     }
@@ -119,10 +120,6 @@ async fn transact(
     transaction.token = token;
     connection.begin().await?;
     transaction.apply_all(writes).await?;
-    // Should the answer be lost, these show what became of the commit.
-    for (id, fence) in transaction.locked.iter().filter(|(_, fence)| !is_new(fence)) {
-        held.set(id, Some(Owned { fence: *fence, places: None }));
-    }
     transaction.count_appends().await?;
     connection.end().await?;
     let after = transaction.locked;
@@ -132,9 +129,30 @@ async fn transact(
     Ok(())
 }
 
-/// Returns whether the fence is that of a thread created in this transaction.
-fn is_new(fence: &Fence) -> bool {
-    *fence == Fence { thread: fence.thread, epoch: 1, seq: 0 }
+/// Reads the fences of held threads after a commit whose answer was lost.
+async fn learn(
+    inner: &Inner,
+    connection: &Connection,
+    me: &str,
+    held: &mut Held,
+) -> Result<(), Failure> {
+    let ids = Value::texts(held.0.keys().map(String::as_str));
+    let rows = connection
+        .rows(
+            "SELECT thread.id, thread.pk, lease.epoch, lease.last_seq
+             FROM #thread AS thread JOIN #lease AS lease ON lease.thread = thread.pk
+             WHERE thread.tenant = $1 AND thread.id = ANY ($2) AND lease.owner = $3",
+            &[inner.tenant.as_str().into(), ids, me.into()],
+        )
+        .await?;
+    held.reset();
+    for row in &rows {
+        let mut columns = Columns::of(row);
+        let id = columns.text()?;
+        let fence = Fence { thread: columns.int()?, epoch: columns.int()?, seq: columns.int()? };
+        held.set(&id, Some(Owned { fence, places: None }));
+    }
+    Ok(())
 }
 
 /// Returns whether a commit whose answer was lost is stored. Waits for a transaction that is still
@@ -234,7 +252,7 @@ async fn take_and_read(
     let connection = inner.database.connection().await?;
     let opened = async {
         let (connection, tenant) = (&connection, inner.tenant.as_str());
-        let known = Default::default();
+        let known = held.fences();
         let mut transaction = inner.transaction(connection, me, &known);
         connection.begin().await?;
         let Taken { fence, .. } = recovery::take(&mut transaction, thread).await?;
@@ -315,7 +333,7 @@ pub(super) async fn write_unloaded(
             break outcome.and_then(|()| retry.still(&me));
         }
     };
-    if retry.is_ambiguous {
+    if retry.is_ambiguous && outcome.is_err() {
         held.reset();
     }
     inner.owned.unlock(held);
@@ -336,6 +354,7 @@ async fn take_and_write(
             State::Before => {}
             State::Gone if !deletes => return Err(super::rows::not_found(thread)),
             State::After | State::Gone => {
+                learn(inner, &connection, me, held).await?;
                 connection.give_back();
                 return Ok(());
             }
@@ -343,7 +362,7 @@ async fn take_and_write(
         }
     }
     let written = async {
-        let known = Default::default();
+        let known = held.fences();
         let mut transaction = inner.transaction(&connection, me, &known);
         connection.begin().await?;
         let Taken { fence, held_before } = recovery::take(&mut transaction, thread).await?;
@@ -363,10 +382,13 @@ async fn take_and_write(
     connection.give_back_after(written).await
 }
 
-/// Tries something again after an outage or a conflict, as long as the lease of the node lasts.
+/// Tries something again after an outage or a conflict, as long as the lease of the node lasts and
+/// for [`Membership::patience`](super::node::Membership::patience) at most.
 pub(super) struct Retry<'i> {
     inner: &'i Inner,
     thread: String,
+    /// Nothing is tried from here on.
+    until: Instant,
     conflicts: u32,
     wait: Duration,
     /// True if an earlier attempt may have taken effect.
@@ -379,8 +401,9 @@ pub(super) struct Retry<'i> {
 impl<'i> Retry<'i> {
     fn new(inner: &'i Inner, thread: &str, is_owned: bool) -> Self {
         let (wait, _) = WAITS;
-        let thread = thread.to_owned();
-        Self { inner, thread, conflicts: 0, wait, is_ambiguous: false, is_owned, last: None }
+        let (thread, until) = (thread.to_owned(), Instant::now() + inner.membership.patience());
+        let (conflicts, is_ambiguous, last) = (0, false, None);
+        Self { inner, thread, until, conflicts, wait, is_ambiguous, is_owned, last }
     }
 
     /// The name of the node, while its lease lasts.
@@ -388,7 +411,11 @@ impl<'i> Retry<'i> {
     /// # Errors
     /// The error of the last attempt, or else that the lease of the thread or of the node is over.
     fn me(&mut self) -> Result<String, StoreError> {
-        match self.inner.membership.id_if_alive(Instant::now()) {
+        let now = Instant::now();
+        if let Some(error) = self.last.take_if(|_| now >= self.until) {
+            return Err(error);
+        }
+        match self.inner.membership.id_if_alive(now) {
             Some(me) => Ok(me),
             None => Err(self.last.take().unwrap_or_else(|| match self.is_owned {
                 true => StoreError::LeaseLost { thread: self.thread.clone() },
@@ -412,7 +439,9 @@ impl<'i> Retry<'i> {
         let mut attempt = std::pin::pin!(attempt);
         loop {
             // A renewal in the meantime leaves more time.
-            let left = self.inner.membership.time_left(Instant::now());
+            let now = Instant::now();
+            let left = self.inner.membership.time_left(now);
+            let left = left.min(self.until.saturating_duration_since(now));
             if left.is_zero() {
                 return Err(Failure::Late);
             }

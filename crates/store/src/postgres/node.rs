@@ -57,6 +57,11 @@ impl Membership {
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
+    /// Longest time of a write, attempts after outages included.
+    pub(super) fn patience(&self) -> Duration {
+        self.lease * 2
+    }
+
     /// The time between two renewals.
     pub(super) fn interval(&self) -> Duration {
         self.lease / 4

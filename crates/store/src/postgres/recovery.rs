@@ -11,11 +11,12 @@ use crate::{OrphanedTurn, StoreError, TurnElsewhere};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     pub(super) fence: Fence,
-    /// True if the node had the lease before.
+    /// True if this store had the lease before, and knows what is stored.
     pub(super) held_before: bool,
 }
 
-/// Takes the lease of a thread. Its epoch grows if the owner changes.
+/// Takes the lease of a thread. Its epoch grows, unless this store has the lease and knows that
+/// nothing which it sent can still take effect.
 ///
 /// # Errors
 /// [`StoreError::LeasedBy`] if another living node has it.
@@ -25,8 +26,9 @@ pub(super) async fn take(
 ) -> Result<Taken, Failure> {
     let connection = transaction.connection;
     let Lease { mut fence, owner } = transaction.lease(thread).await?;
-    let held_before = owner.as_deref() == Some(transaction.me);
-    if let Some(owner) = owner.filter(|_| !held_before) {
+    let is_own = owner.as_deref() == Some(transaction.me);
+    let held_before = is_own && transaction.known.get(thread) == Some(&fence);
+    if let Some(owner) = owner.filter(|_| !is_own) {
         let living = "SELECT holder FROM #node
             WHERE id = $1 AND lease_until > clock_timestamp()";
         if let Some(row) = connection.row(living, &[owner.as_str().into()]).await? {

@@ -68,7 +68,7 @@ impl Transaction<'_> {
             return Ok(fence.thread);
         }
         let Lease { fence, owner } = self.lease(thread).await?;
-        let is_known = self.known.get(thread).is_none_or(|known| *known == fence);
+        let is_known = self.known.get(thread) == Some(&fence);
         if owner.as_deref() != Some(self.me) || !is_known {
             return Err(lost(thread));
         }

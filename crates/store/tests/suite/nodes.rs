@@ -3,8 +3,8 @@
 
 use crate::common::proxy::{Cut, Proxy};
 use crate::common::{
-    administer, append, create, finish, fork, history, new_name, new_schema, node, put, record,
-    server, start,
+    administer, append, create, finish, fork, history, new_name, new_schema, new_tenant, node, put,
+    record, server, start,
 };
 use proptest::prelude::*;
 use store::{Direction, PostgresConfig, Store, StoreError, TurnStatus, TurnsQuery, Write};
@@ -204,7 +204,7 @@ struct Cluster {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(30) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) })]
 
     /// Nodes that are taken for dead, come back, and lose connections: only the node that took a
     /// thread last writes to it, and each acknowledged write is there, once and in order.
@@ -225,11 +225,12 @@ proptest! {
 
 impl Cluster {
     async fn start() -> Self {
-        let schema = new_schema().await;
+        let PostgresConfig { schema, tenant, .. } = new_tenant().await;
         let (mut nodes, mut names) = (Vec::new(), Vec::new());
         for number in 0..3 {
             let proxy = Proxy::start(server().port());
-            let mut options = PostgresConfig { url: proxy.url(), ..node(&schema) };
+            let (url, tenant) = (proxy.url(), tenant.clone());
+            let mut options = PostgresConfig { url, tenant, ..node(&schema) };
             if number == 2 {
                 // It notices that it was taken for dead, and comes back under another name.
                 options.lease = std::time::Duration::from_secs(2);

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 use crate::common::proxy::{Cut, Proxy};
 use crate::common::servers::Postgres;
 use crate::common::{
-    append, create, delete, finish, fork, history, new_schema, node, put, record, roll_back,
-    server, start,
+    append, create, delete, finish, fork, history, new_tenant, put, record, roll_back, server,
+    start,
 };
 use proptest::prelude::*;
 use store::{PostgresConfig, Store, StoreError, Write};
 
 /// A store whose connections go through a proxy.
-async fn proxied(schema: &str) -> (Store, Proxy) {
+async fn proxied() -> (Store, Proxy) {
     let proxy = Proxy::start(server().port());
-    let options = PostgresConfig { url: proxy.url(), ..node(schema) };
+    let options = PostgresConfig { url: proxy.url(), ..new_tenant().await };
     (Store::open(options).await.unwrap(), proxy)
 }
 
@@ -36,8 +36,7 @@ const COMMIT: &str = "COMMIT";
 async fn a_commit_whose_connection_is_lost_is_stored_once() {
     for cut in [Cut::Before, Cut::After] {
         for times in [1, 3] {
-            let schema = new_schema().await;
-            let (store, proxy) = proxied(&schema).await;
+            let (store, proxy) = proxied().await;
             fill(&store).await;
             proxy.cut(cut, APPEND, times);
             store.commit(vec![append("a", Some("t"), &["2"])]).await.unwrap();
@@ -77,8 +76,7 @@ async fn a_commit_whose_connection_is_lost_is_stored_once() {
 
 #[tokio::test]
 async fn a_commit_that_was_lost_and_then_refused_reports_its_own_error() {
-    let schema = new_schema().await;
-    let (store, proxy) = proxied(&schema).await;
+    let (store, proxy) = proxied().await;
     fill(&store).await;
     for cut in [Cut::Before, Cut::After] {
         proxy.cut(cut, "BEGIN", 1);
@@ -89,8 +87,7 @@ async fn a_commit_that_was_lost_and_then_refused_reports_its_own_error() {
 
 #[tokio::test]
 async fn reads_go_on_after_lost_connections() {
-    let schema = new_schema().await;
-    let (store, proxy) = proxied(&schema).await;
+    let (store, proxy) = proxied().await;
     fill(&store).await;
     proxy.cut(Cut::After, "history", 1);
     assert_eq!(history(&store, "a").await, ["1"]);
@@ -105,10 +102,9 @@ async fn reads_go_on_after_lost_connections() {
 
 #[tokio::test]
 async fn nothing_is_acknowledged_after_the_lease() {
-    let schema = new_schema().await;
     let proxy = Proxy::start(server().port());
     let lease = Duration::from_secs(3);
-    let options = PostgresConfig { url: proxy.url(), lease, ..node(&schema) };
+    let options = PostgresConfig { url: proxy.url(), lease, ..new_tenant().await };
     let store = Store::open(options).await.unwrap();
     fill(&store).await;
     proxy.set_away(true);
@@ -126,6 +122,31 @@ async fn nothing_is_acknowledged_after_the_lease() {
     while store.open_thread("a").await.is_err() {}
     store.commit(vec![append("a", None, &["2"])]).await.unwrap();
     assert_eq!(history(&store, "a").await, ["1", "2"]);
+}
+
+#[tokio::test]
+async fn a_lock_that_another_session_keeps_delays_a_commit_for_a_bounded_time() {
+    let lease = Duration::from_secs(2);
+    let options = PostgresConfig { lease, ..new_tenant().await };
+    let schema = options.schema.clone();
+    let store = Store::open(options).await.unwrap();
+    fill(&store).await;
+    let url = server().url();
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("BEGIN; LOCK TABLE \"{schema}\".lease")).await.unwrap();
+    for write in [append("a", Some("t"), &["lost"]), create(record("b", 1))] {
+        let error = store.commit(vec![write]).await.unwrap_err();
+        let is_late = matches!(error, StoreError::Unavailable(_) | StoreError::LeaseLost { .. });
+        assert!(is_late, "{error}");
+    }
+    client.batch_execute("COMMIT").await.unwrap();
+    // It may be stored now. So the thread has to be read again.
+    let unsure = store.commit(vec![append("a", Some("t"), &["lost"])]).await;
+    assert!(matches!(unsure, Err(StoreError::LeaseLost { .. })), "{unsure:?}");
+    while store.open_thread("a").await.is_err() {}
+    store.commit(vec![append("a", Some("t"), &["2"])]).await.unwrap();
+    assert_eq!(history(&store, "a").await.last().unwrap(), "2");
 }
 
 #[tokio::test]
@@ -157,8 +178,7 @@ async fn a_server_that_crashes_and_starts_again_loses_nothing() {
 
 #[tokio::test]
 async fn a_pool_of_transactions_can_be_between() {
-    let schema = new_schema().await;
-    let (store, proxy) = proxied(&schema).await;
+    let (store, proxy) = proxied().await;
     fill(&store).await;
     store.commit(vec![append("a", Some("t"), &["2"]), finish("a", "t")]).await.unwrap();
     store.index_turns(crate::common::TEXTS, true, 9).await.unwrap();
@@ -199,16 +219,15 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) })]
 
     /// Whatever connections are cut at whatever statement: each acknowledged commit is stored once,
     /// in order.
     #[test]
-    fn any_cuts_leave_each_commit_stored_once(steps in prop::collection::vec(step(), 1..40)) {
+    fn any_cuts_leave_each_commit_stored_once(steps in prop::collection::vec(step(), 1..30)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let schema = new_schema().await;
-            let (store, proxy) = proxied(&schema).await;
+            let (store, proxy) = proxied().await;
             fill(&store).await;
             let mut said = vec!["1".to_owned()];
             let (mut turn, mut queued) = ("t".to_owned(), 0);
@@ -243,6 +262,7 @@ proptest! {
                     Step::Cut(cut, part, times) => proxy.cut(*cut, part, *times),
                 }
             }
+            proxy.cut(Cut::Before, COMMIT, 0);
             assert_eq!(history(&store, "a").await, said);
             assert_eq!(store.queue("a").await.unwrap().len(), queued);
         });

@@ -89,6 +89,13 @@ pub fn salvaged(store: &Store) -> Option<&Salvage> {
     store.notices().iter().map(|Notice::Salvaged(salvage)| salvage).next()
 }
 
+/// Options of a node of a new tenant of one schema, because a schema takes longer to make.
+pub async fn new_tenant() -> PostgresConfig {
+    static SCHEMA: tokio::sync::OnceCell<String> = tokio::sync::OnceCell::const_new();
+    let schema = SCHEMA.get_or_init(new_schema).await;
+    PostgresConfig { tenant: new_name("tenant"), ..node(schema) }
+}
+
 /// A backend, on which a test of the contract runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
@@ -114,10 +121,8 @@ impl Backend {
             Self::Memory => Home::Memory,
             Self::Sqlite => Home::Folder(tempfile::tempdir().unwrap()),
             Self::Postgres => {
-                // Tenants of one schema, because a schema takes longer to make.
-                static SCHEMA: tokio::sync::OnceCell<String> = tokio::sync::OnceCell::const_new();
-                let schema = SCHEMA.get_or_init(new_schema).await.clone();
-                Home::Schema { schema, tenant: new_name("tenant") }
+                let options = new_tenant().await;
+                Home::Schema { schema: options.schema, tenant: options.tenant }
             }
         };
         EmptyStore::of(home).await
