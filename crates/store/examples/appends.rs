@@ -1,5 +1,5 @@
 //! Prints the time of the commits of running turns on PostgreSQL, or on SQLite without a URL. Asserts
-//! nothing. `cargo run --release -p store --example appends -- postgres://postgres@127.0.0.1/postgres`
+//! nothing. `cargo run --release -p store --example appends -- postgres://postgres@127.0.0.1/postgres [--prepare]`
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ async fn main() {
                 let mut options = PostgresConfig::new(url, format!("bench-{threads}"));
                 options.schema = format!("bench_{}_{threads}", std::process::id());
                 options.connections = 9;
+                options.prepares = std::env::args().any(|argument| argument == "--prepare");
                 store::migrate(&options).await.unwrap();
                 Store::open(options).await.unwrap()
             }

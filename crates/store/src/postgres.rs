@@ -13,8 +13,8 @@
 //!   Payloads are bytes as given; texts that can be compared are escaped (`value.rs`).
 //! - **Search** (`lists.rs`, `text_index.rs`): names and previews with `LIKE`, over trigrams where the
 //!   extension `pg_trgm` is installed; the words of turns with the built-in text search.
-//! - **Connections** (`connection.rs`): a bounded pool. No statement has a name and no setting outlives
-//!   its transaction, so that PgBouncer can pool transactions.
+//! - **Connections** (`connection.rs`): a bounded pool. No statement has a name unless the configuration
+//!   says so, and no setting outlives its transaction, so that PgBouncer can pool transactions.
 //! - **Migrations** (`schema.rs`) run by a command of their own, and leave the programs of the version
 //!   before working.
 

@@ -1,7 +1,8 @@
 //! A bounded pool of connections, and statements on one of them.
 //!
 //! With PgBouncer in transaction mode, the next transaction of a client can run in another session.
-//! So statements are unnamed, and no setting outlives its transaction.
+//! So statements are unnamed unless the configuration wants them prepared, and no
+//! setting outlives its transaction.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Config, NoTls, Row};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Config, NoTls, Row, Statement};
 
 use crate::StoreError;
 use crate::error::Fault;
@@ -33,6 +35,8 @@ pub(super) struct Database {
     pool: Pool,
     /// The prefix of tables: a quoted schema and a dot.
     prefix: Arc<str>,
+    /// True if statements are prepared.
+    prepares: bool,
     /// Describes the database in messages, without a password.
     pub(super) place: Arc<str>,
 }
@@ -66,7 +70,7 @@ impl Database {
             .build()
             .map_err(|error| bad_url(&error.to_string()))?;
         let prefix = format!("\"{}\".", config.schema.replace('"', "\"\"")).into();
-        Ok(Self { pool, prefix, place })
+        Ok(Self { pool, prefix, prepares: config.prepares, place })
     }
 
     pub(super) async fn connection(&self) -> Result<Connection, Failure> {
@@ -77,7 +81,8 @@ impl Database {
             }
             other => Failure::NoConnection(other.to_string()),
         })?;
-        Ok(Connection { client: Some(client), prefix: Arc::clone(&self.prefix) })
+        let (prefix, prepares) = (Arc::clone(&self.prefix), self.prepares);
+        Ok(Connection { client: Some(client), prefix, prepares })
     }
 
     /// A failure as an error about this database.
@@ -115,6 +120,7 @@ fn place_of(options: &Config) -> String {
 pub(super) struct Connection {
     client: Option<Object>,
     prefix: Arc<str>,
+    prepares: bool,
 }
 
 impl Connection {
@@ -122,11 +128,11 @@ impl Connection {
     pub(super) async fn rows(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Failure> {
         let client = self.client()?;
         let sql = sql.replace('#', &self.prefix);
-        let typed: Vec<_> = values
-            .iter()
-            .map(|value| (value as &(dyn tokio_postgres::types::ToSql + Sync), value.kind()))
-            .collect();
-        Ok(client.query_typed(&sql, &typed).await?)
+        if self.prepares {
+            let statement = self.prepared(&sql, values).await?;
+            return Ok(client.query(&statement, &parameters(values)).await?);
+        }
+        Ok(client.query_typed(&sql, &typed(values)).await?)
     }
 
     pub(super) async fn row(&self, sql: &str, values: &[Value]) -> Result<Option<Row>, Failure> {
@@ -137,11 +143,17 @@ impl Connection {
     pub(super) async fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, Failure> {
         let client = self.client()?;
         let sql = sql.replace('#', &self.prefix);
-        let typed: Vec<_> = values
-            .iter()
-            .map(|value| (value as &(dyn tokio_postgres::types::ToSql + Sync), value.kind()))
-            .collect();
-        Ok(client.execute_typed(&sql, &typed).await?)
+        if self.prepares {
+            let statement = self.prepared(&sql, values).await?;
+            return Ok(client.execute(&statement, &parameters(values)).await?);
+        }
+        Ok(client.execute_typed(&sql, &typed(values)).await?)
+    }
+
+    /// The statement with the types of these values, prepared on this connection.
+    async fn prepared(&self, sql: &str, values: &[Value]) -> Result<Statement, Failure> {
+        let types: Vec<Type> = values.iter().map(Value::kind).collect();
+        Ok(self.client()?.prepare_typed_cached(sql, &types).await?)
     }
 
     /// Runs statements without values.
@@ -191,6 +203,14 @@ impl Connection {
         let missing = || Failure::NoConnection("the connection was given back".to_owned());
         self.client.as_ref().ok_or_else(missing)
     }
+}
+
+fn parameters(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+fn typed(values: &[Value]) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect()
 }
 
 impl Drop for Connection {

@@ -177,16 +177,21 @@ async fn a_server_that_crashes_and_starts_again_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_pool_of_transactions_can_be_between() {
-    let (store, proxy) = proxied().await;
-    fill(&store).await;
-    store.commit(vec![append("a", Some("t"), &["2"]), finish("a", "t")]).await.unwrap();
-    store.index_turns(crate::common::TEXTS, true, 9).await.unwrap();
-    store.threads(Default::default()).await.unwrap();
-    store.release("a").await.unwrap();
-    store.open_thread("a").await.unwrap();
-    store.close().await.unwrap();
-    assert_eq!(proxy.bound_to_session(), Vec::<String>::new());
+async fn a_pool_of_transactions_can_be_between_unless_statements_are_prepared() {
+    for prepares in [false, true] {
+        let proxy = Proxy::start(server().port());
+        let options = PostgresConfig { url: proxy.url(), prepares, ..new_tenant().await };
+        let store = Store::open(options).await.unwrap();
+        fill(&store).await;
+        store.commit(vec![append("a", Some("t"), &["2"]), finish("a", "t")]).await.unwrap();
+        store.index_turns(crate::common::TEXTS, true, 9).await.unwrap();
+        store.threads(Default::default()).await.unwrap();
+        store.release("a").await.unwrap();
+        store.open_thread("a").await.unwrap();
+        assert_eq!(history(&store, "a").await, ["1", "2"]);
+        store.close().await.unwrap();
+        assert_eq!(proxy.bound_to_session().is_empty(), !prepares);
+    }
 }
 
 /// A fault, and a commit during it.

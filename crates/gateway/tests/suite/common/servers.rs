@@ -198,7 +198,9 @@ fn copy_folder(from: &Path, to: &Path, owner: Option<(u32, u32)>) {
     std::fs::create_dir(to).expect("a new folder");
     std::fs::set_permissions(to, PermissionsExt::from_mode(0o700)).expect("its mode");
     give(to);
-    for entry in std::fs::read_dir(from).expect("a readable folder").map(Result::unwrap) {
+    for entry in
+        std::fs::read_dir(from).expect("a readable folder").map(|entry| entry.expect("an entry"))
+    {
         let copy = to.join(entry.file_name());
         match entry.file_type().expect("its type").is_dir() {
             true => copy_folder(&entry.path(), &copy, owner),
