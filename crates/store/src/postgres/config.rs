@@ -23,7 +23,7 @@ pub struct PostgresConfig {
     /// Separates the threads of several users of one schema.
     pub tenant: String,
     /// Statements are prepared once a connection, which saves the server about a millisecond for each
-    /// append. Must be off behind a pool of transactions, such as PgBouncer's.
+    /// append. Must be off where a pool of transactions is between, such as PgBouncer's.
     pub prepares: bool,
     /// Largest number of connections; at least 2.
     pub connections: usize,
