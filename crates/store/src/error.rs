@@ -59,6 +59,9 @@ pub enum StoreError {
     /// The store was written by a later version of this program.
     #[error("{0}")]
     Newer(Fault),
+    /// The tables of the store do not exist yet, or are older than this program can use.
+    #[error("{0}")]
+    NotMigrated(Fault),
     /// An older version of this program has the store open, so that it cannot be migrated.
     #[error("{0}")]
     OlderInUse(Fault),

@@ -3,6 +3,8 @@
 //!
 //! What a row is for is the caller's business: its values and its result are opaque JSON text.
 
+mod codes;
+
 /// The largest number of a row.
 pub const MAX_JOB_ITEMS: u32 = (1 << 20) - 1;
 

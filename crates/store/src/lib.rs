@@ -2,8 +2,9 @@
 //! knows neither the protocol nor the turn loop, and reads no environment.
 //!
 //! [`Store`] is the handle, over one of the backends that [`StoreConfig`] names: `sqlite` is durable,
-//! in one file; `memory` keeps the same contract for what ends with the process. [`Write`] lists the
-//! changes, and the methods of [`Store`] the reads. The tests of the contract run on each backend.
+//! in one file; `postgres` is shared by several nodes; `memory` keeps the same contract for what ends
+//! with the process. [`Write`] lists the changes, and the methods of [`Store`] the reads. The tests of
+//! the contract run on each backend.
 //!
 //! # Another backend
 //!
@@ -16,6 +17,7 @@ mod cursor;
 mod error;
 mod jobs;
 mod memory;
+mod postgres;
 mod query;
 mod queue;
 mod record;
@@ -31,6 +33,7 @@ pub use jobs::{
     Job, JobItem, JobItemCounts, JobItemOutcome, JobItemStatus, JobStatus, JobWrite, MAX_JOB_ITEMS,
     NewJobItem,
 };
+pub use postgres::{Migration, PostgresConfig, migrate};
 pub use query::{Direction, ListQuery, Page, SortKey, TextMatch, TextQuery, TurnsQuery};
 pub use queue::{QueueWrite, QueuedEntry};
 pub use record::{

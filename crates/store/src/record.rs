@@ -106,6 +106,24 @@ pub enum TurnOutcome {
     Failed,
 }
 
+impl TurnStatus {
+    /// The status in a column.
+    pub(crate) fn code(self) -> i64 {
+        match self {
+            Self::InProgress => 0,
+            Self::Completed => 1,
+            Self::Interrupted => 2,
+            Self::Failed => 3,
+        }
+    }
+
+    /// The reverse of [`TurnStatus::code`].
+    pub(crate) fn from_code(code: i64) -> Option<Self> {
+        let all = [Self::InProgress, Self::Completed, Self::Interrupted, Self::Failed];
+        all.into_iter().find(|status| status.code() == code)
+    }
+}
+
 impl From<TurnOutcome> for TurnStatus {
     fn from(outcome: TurnOutcome) -> Self {
         match outcome {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::cursor::{EntryPosition, query_tag};
 use crate::memory::Memory;
+use crate::postgres::{PostgresConfig, PostgresStore};
 use crate::salvage::Salvage;
 use crate::sqlite::{SqliteConfig, SqliteStore};
 use crate::{
@@ -17,6 +18,8 @@ use crate::{
 pub enum StoreConfig {
     /// In a SQLite database, durably.
     Sqlite(SqliteConfig),
+    /// In a schema of a PostgreSQL database, durably, for several nodes.
+    Postgres(PostgresConfig),
     /// In memory, until the last clone of the store is dropped.
     Memory,
 }
@@ -24,6 +27,12 @@ pub enum StoreConfig {
 impl From<SqliteConfig> for StoreConfig {
     fn from(config: SqliteConfig) -> Self {
         Self::Sqlite(config)
+    }
+}
+
+impl From<PostgresConfig> for StoreConfig {
+    fn from(config: PostgresConfig) -> Self {
+        Self::Postgres(config)
     }
 }
 
@@ -38,14 +47,16 @@ pub enum Notice {
 ///
 /// Dropping the last clone finishes all sent commits, like [`Store::close`], and waits for them.
 ///
-/// Bounds: 256 queued commits and 64 queued reads (further ones wait in their callers), one writer
-/// and at most two reader threads, 1 MiB of page cache for each.
+/// Bounds with SQLite: 256 queued commits and 64 queued reads (further ones wait in their callers),
+/// one writer and at most two reader threads, 1 MiB of page cache for each. With PostgreSQL: one
+/// operation a connection at a time, less one; further ones wait in their callers.
 #[derive(Debug, Clone)]
 pub struct Store(Backend);
 
 #[derive(Debug, Clone)]
 enum Backend {
     Sqlite(SqliteStore),
+    Postgres(PostgresStore),
     Memory(Arc<Memory>),
 }
 
@@ -59,6 +70,9 @@ impl Store {
         match config.into() {
             StoreConfig::Sqlite(config) => {
                 Ok(Self(Backend::Sqlite(SqliteStore::open(config).await?)))
+            }
+            StoreConfig::Postgres(config) => {
+                Ok(Self(Backend::Postgres(PostgresStore::open(config).await?)))
             }
             StoreConfig::Memory => Ok(Self::in_memory()),
         }
@@ -75,7 +89,7 @@ impl Store {
     pub fn notices(&self) -> &[Notice] {
         match &self.0 {
             Backend::Sqlite(store) => store.notices(),
-            Backend::Memory(_) => &[],
+            Backend::Postgres(_) | Backend::Memory(_) => &[],
         }
     }
 
@@ -85,10 +99,13 @@ impl Store {
     ///
     /// # Errors
     /// A write is refused, the disk is full, or the file cannot be written. Then none of `writes` is
-    /// stored, and later commits are not affected.
+    /// stored, and later commits are not affected. Only where a server cannot be reached for long, it
+    /// may be unknown whether they are stored: then later commits to their threads fail with
+    /// [`StoreError::LeaseLost`], until the threads are opened again.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.commit(writes).await,
+            Backend::Postgres(store) => store.commit(writes).await,
             Backend::Memory(memory) => memory.commit(&writes),
         }
     }
@@ -102,6 +119,7 @@ impl Store {
     pub async fn claim_orphaned_turns(&self) -> Result<Vec<OrphanedTurn>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.claim_orphaned_turns().await,
+            Backend::Postgres(store) => store.claim_orphaned_turns().await,
             Backend::Memory(memory) => memory.read(|_| Ok(Vec::new())),
         }
     }
@@ -113,6 +131,7 @@ impl Store {
     pub async fn turns_elsewhere(&self) -> Result<Vec<TurnElsewhere>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.turns_elsewhere().await,
+            Backend::Postgres(store) => store.turns_elsewhere().await,
             Backend::Memory(memory) => memory.read(|_| Ok(Vec::new())),
         }
     }
@@ -124,6 +143,7 @@ impl Store {
     pub async fn thread(&self, id: &str) -> Result<Option<StoredThread>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.thread(id).await,
+            Backend::Postgres(store) => store.thread(id).await,
             Backend::Memory(memory) => memory.read(|reader| Ok(reader.thread(id))),
         }
     }
@@ -135,6 +155,7 @@ impl Store {
     pub async fn threads(&self, query: ListQuery) -> Result<Page<StoredThread>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.threads(query).await,
+            Backend::Postgres(store) => store.threads(query).await,
             Backend::Memory(memory) => memory.read(|reader| reader.threads(&query)),
         }
     }
@@ -150,6 +171,7 @@ impl Store {
     ) -> Result<Page<TurnRow>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.turns(thread, query).await,
+            Backend::Postgres(store) => store.turns(thread, query).await,
             Backend::Memory(memory) => memory.read(|reader| reader.turns(thread, &query)),
         }
     }
@@ -165,6 +187,7 @@ impl Store {
     ) -> Result<Page<(TurnRow, Vec<ItemRow>)>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.turns_with_items(thread, query).await,
+            Backend::Postgres(store) => store.turns_with_items(thread, query).await,
             Backend::Memory(memory) => {
                 memory.read(|reader| reader.turns_with_items(thread, &query))
             }
@@ -178,6 +201,7 @@ impl Store {
     pub async fn last_turn(&self, thread: &str) -> Result<Option<TurnRow>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.last_turn(thread).await,
+            Backend::Postgres(store) => store.last_turn(thread).await,
             Backend::Memory(memory) => memory.read(|reader| reader.last_turn(thread)),
         }
     }
@@ -189,6 +213,7 @@ impl Store {
     pub async fn items(&self, thread: &str, turn: &str) -> Result<Vec<ItemRow>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.items(thread, turn).await,
+            Backend::Postgres(store) => store.items(thread, turn).await,
             Backend::Memory(memory) => memory.read(|reader| reader.items(thread, turn)),
         }
     }
@@ -205,6 +230,7 @@ impl Store {
     ) -> Result<Page<(String, ItemRow)>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.items_page(thread, turn, query).await,
+            Backend::Postgres(store) => store.items_page(thread, turn, query).await,
             Backend::Memory(memory) => {
                 memory.read(|reader| reader.items_page(thread, turn, &query))
             }
@@ -219,6 +245,7 @@ impl Store {
     pub async fn history(&self, thread: &str) -> Result<Vec<Fragment>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.history(thread).await,
+            Backend::Postgres(store) => store.history(thread).await,
             Backend::Memory(memory) => memory.read(|reader| reader.history(thread)),
         }
     }
@@ -234,6 +261,7 @@ impl Store {
     ) -> Result<Option<Job>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.latest_job(thread, fingerprint).await,
+            Backend::Postgres(store) => store.latest_job(thread, fingerprint).await,
             Backend::Memory(memory) => memory.read(|reader| reader.latest_job(thread, fingerprint)),
         }
     }
@@ -245,6 +273,7 @@ impl Store {
     pub async fn jobs(&self, thread: &str) -> Result<Vec<Job>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.jobs(thread).await,
+            Backend::Postgres(store) => store.jobs(thread).await,
             Backend::Memory(memory) => memory.read(|reader| reader.jobs(thread)),
         }
     }
@@ -263,6 +292,7 @@ impl Store {
     ) -> Result<Vec<JobItem>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.job_items(job, behind, status, limit).await,
+            Backend::Postgres(store) => store.job_items(job, behind, status, limit).await,
             Backend::Memory(memory) => {
                 memory.read(|reader| reader.job_items(job, behind, status, limit))
             }
@@ -276,6 +306,7 @@ impl Store {
     pub async fn job_counts(&self, job: i64) -> Result<JobItemCounts, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.job_counts(job).await,
+            Backend::Postgres(store) => store.job_counts(job).await,
             Backend::Memory(memory) => memory.read(|reader| Ok(reader.job_counts(job))),
         }
     }
@@ -287,6 +318,7 @@ impl Store {
     pub async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.usage(query).await,
+            Backend::Postgres(store) => store.usage(query).await,
             Backend::Memory(memory) => memory.read(|reader| Ok(reader.usage(query))),
         }
     }
@@ -298,6 +330,7 @@ impl Store {
     pub async fn queue(&self, thread: &str) -> Result<Vec<QueuedEntry>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.queue(thread).await,
+            Backend::Postgres(store) => store.queue(thread).await,
             Backend::Memory(memory) => memory.read(|reader| reader.queue(thread)),
         }
     }
@@ -316,6 +349,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.index_turns(texts, all, limit).await,
+            Backend::Postgres(store) => store.index_turns(texts, limit).await,
             Backend::Memory(_) => Ok(false),
         }
     }
@@ -327,6 +361,7 @@ impl Store {
     pub async fn is_partly_indexed(&self) -> Result<bool, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.is_partly_indexed().await,
+            Backend::Postgres(store) => store.is_partly_indexed().await,
             Backend::Memory(_) => Ok(false),
         }
     }
@@ -343,6 +378,7 @@ impl Store {
     ) -> Result<Page<TextMatch>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.search_text(query, texts).await,
+            Backend::Postgres(store) => store.search_text(query, texts).await,
             Backend::Memory(memory) => memory.read(|reader| reader.search_text(&query, &texts)),
         }
     }
@@ -354,6 +390,7 @@ impl Store {
     pub async fn turn_cursor(&self, thread: &str, turn: &str) -> Result<String, StoreError> {
         let ordinal = match &self.0 {
             Backend::Sqlite(store) => store.ordinal(thread, turn).await?,
+            Backend::Postgres(store) => store.ordinal(thread, turn).await?,
             Backend::Memory(memory) => memory.read(|reader| reader.ordinal(thread, turn))?,
         };
         let after = EntryPosition { ordinal: ordinal + 1, position: 0 };
@@ -372,6 +409,7 @@ impl Store {
     ) -> Result<Vec<Place>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.places(thread, behind, limit).await,
+            Backend::Postgres(store) => store.places(thread, behind, limit).await,
             Backend::Memory(memory) => memory.read(|reader| reader.places(thread, behind, limit)),
         }
     }
@@ -385,6 +423,7 @@ impl Store {
     pub async fn open_thread(&self, thread: &str) -> Result<OpenedThread, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.open_thread(thread).await,
+            Backend::Postgres(store) => store.open_thread(thread).await,
             Backend::Memory(memory) => memory.open_thread(thread),
         }
     }
@@ -397,6 +436,7 @@ impl Store {
     pub async fn write_unloaded(&self, thread: &str, writes: Vec<Write>) -> Result<(), StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.write_unloaded(thread, writes).await,
+            Backend::Postgres(store) => store.write_unloaded(thread, writes).await,
             Backend::Memory(memory) => memory.write_unloaded(thread, &writes),
         }
     }
@@ -409,6 +449,7 @@ impl Store {
     pub async fn turns_in_progress(&self, thread: &str) -> Result<Vec<OrphanedTurn>, StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.turns_in_progress(thread).await,
+            Backend::Postgres(store) => store.turns_in_progress(thread).await,
             Backend::Memory(memory) => memory.read(|reader| reader.turns_in_progress(thread)),
         }
     }
@@ -420,6 +461,7 @@ impl Store {
     pub async fn release(&self, thread: &str) -> Result<(), StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.release(thread).await,
+            Backend::Postgres(store) => store.release(thread).await,
             Backend::Memory(memory) => memory.release(thread),
         }
     }
@@ -432,6 +474,7 @@ impl Store {
     pub async fn close(&self) -> Result<(), StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.close().await,
+            Backend::Postgres(store) => store.close().await,
             Backend::Memory(memory) => memory.close(),
         }
     }

@@ -4,9 +4,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use crate::sqlite::failure::Failure;
-use crate::sqlite::rows::{create_thread, leased_thread, newest_turn, own_turn, status_code};
+use crate::sqlite::rows::{create_thread, leased_thread, newest_turn, own_turn};
 use crate::sqlite::{branches, content, jobs, joined, keys, queue, removal, search, text_index};
-use crate::{Fragment, StoreError, ThreadChanges, Write};
+use crate::{Fragment, StoreError, ThreadChanges, TurnStatus, Write};
 
 /// Applies one write on behalf of the store named `owner`, which must hold the lease of the thread
 /// and run the turn. Each arm checks that in this transaction, because another store can have taken
@@ -49,7 +49,7 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
                 )?
                 .execute(params![
                     key,
-                    status_code((*outcome).into()),
+                    TurnStatus::from(*outcome).code(),
                     completed_at_ms,
                     duration_ms,
                     error,

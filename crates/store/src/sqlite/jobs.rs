@@ -1,7 +1,6 @@
 //! Jobs and their rows in the tables.
 
 mod apply;
-mod codes;
 mod keys;
 pub(crate) mod read;
 

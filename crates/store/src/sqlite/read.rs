@@ -10,11 +10,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::cursor::{EntryPosition, query_tag};
 use crate::sqlite::failure::Failure;
 use crate::sqlite::lineage::Lineage;
-use crate::sqlite::rows::{find_thread, status_of};
+use crate::sqlite::rows::find_thread;
 use crate::sqlite::{content, joined, keys};
 use crate::{
     Direction, Fragment, ItemRow, Page, Place, StoreError, StoredThread, ThreadRecord, TurnRow,
-    TurnsQuery,
+    TurnStatus, TurnsQuery,
 };
 
 /// The columns that [`stored_thread`] reads, in this order.
@@ -332,7 +332,7 @@ fn turn_row(row: &Row<'_>) -> rusqlite::Result<TurnRow> {
     Ok(TurnRow {
         id: row.get(1)?,
         ordinal: u32::try_from(keys::ordinal(key)).map_err(|_| out_of_range(0, key))?,
-        status: status_of(code).ok_or_else(|| {
+        status: TurnStatus::from_code(code).ok_or_else(|| {
             let unknown = format!("turn status {code}").into();
             rusqlite::Error::FromSqlConversionFailure(2, Type::Integer, unknown)
         })?,

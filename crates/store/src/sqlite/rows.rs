@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::sqlite::failure::Failure;
 use crate::sqlite::{keys, search};
-use crate::{StoreError, ThreadRecord, TurnStatus};
+use crate::{StoreError, ThreadRecord};
 
 /// Row id of a thread.
 pub(crate) fn find_thread(conn: &Connection, thread: &str) -> Result<i64, Failure> {
@@ -112,25 +112,4 @@ pub(crate) fn create_thread(
     let key = keys::thread_key(conn.last_insert_rowid())?;
     search::index(conn, key, record.name.as_deref(), &record.preview)?;
     Ok(key)
-}
-
-/// The status of a turn in its column.
-pub(crate) fn status_code(status: TurnStatus) -> i64 {
-    match status {
-        TurnStatus::InProgress => 0,
-        TurnStatus::Completed => 1,
-        TurnStatus::Interrupted => 2,
-        TurnStatus::Failed => 3,
-    }
-}
-
-/// The reverse of [`status_code`].
-pub(crate) fn status_of(code: i64) -> Option<TurnStatus> {
-    match code {
-        0 => Some(TurnStatus::InProgress),
-        1 => Some(TurnStatus::Completed),
-        2 => Some(TurnStatus::Interrupted),
-        3 => Some(TurnStatus::Failed),
-        _ => None,
-    }
 }

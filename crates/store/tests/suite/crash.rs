@@ -5,19 +5,32 @@ use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use crate::common::{append, create, finish, history, listed, open, put, record, start};
-use store::{Store, TurnStatus};
+use crate::common::{
+    append, create, finish, history, listed, new_name, new_schema, node, open, put, record, server,
+    start,
+};
+use store::{PostgresConfig, Store, StoreError, TurnStatus};
 
 const ROLE: &str = "STORE_TEST_CHILD";
 const DIR: &str = "STORE_TEST_DIR";
+const URL: &str = "STORE_TEST_URL";
+const SCHEMA: &str = "STORE_TEST_SCHEMA";
 
 /// Not a test by itself: the code of a child process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
-    let (Ok(role), Ok(dir)) = (env::var(ROLE), env::var(DIR)) else { return };
-    let store = open(Path::new(&dir));
+    let Ok(role) = env::var(ROLE) else { return };
+    let store = match (env::var(URL), env::var(SCHEMA)) {
+        (Ok(url), Ok(schema)) => {
+            let mut options = PostgresConfig::new(url, new_name("child"));
+            options.schema = schema;
+            Store::open(options).await.unwrap()
+        }
+        _ => open(Path::new(&env::var(DIR).unwrap())),
+    };
     match role.as_str() {
         "commit" => commit_for_ever(&store).await,
         "orphan" => leave_in_flight(&store).await,
@@ -72,10 +85,19 @@ fn say(line: &str) {
 }
 
 fn spawn(role: &str, dir: &Path) -> (Child, BufReader<ChildStdout>) {
+    spawn_with(role, &[(DIR, dir.to_str().unwrap())])
+}
+
+/// A child with a store in a schema of the server.
+fn spawn_node(role: &str, schema: &str) -> (Child, BufReader<ChildStdout>) {
+    spawn_with(role, &[(URL, &server().url()), (SCHEMA, schema)])
+}
+
+fn spawn_with(role: &str, place: &[(&str, &str)]) -> (Child, BufReader<ChildStdout>) {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "crash::child", "--nocapture", "--test-threads=1"])
         .env(ROLE, role)
-        .env(DIR, dir)
+        .envs(place.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -111,11 +133,64 @@ async fn acknowledged_writes_survive_a_kill() {
     }
     assert!(acknowledged.len() > 300);
     let store = open(dir.path());
+    check_acknowledged(&store, &acknowledged).await;
+    assert_eq!(store.claim_orphaned_turns().await.unwrap(), []);
+    assert_eq!(fs::read_dir(dir.path().join("owners")).unwrap().count(), 1, "the dead are swept");
+}
+
+#[tokio::test]
+async fn acknowledged_writes_of_a_killed_node_survive() {
+    let schema = new_schema().await;
+    let mut acknowledged = Vec::new();
+    for round in 0..10 {
+        let (child, stdout) = spawn_node("commit", &schema);
+        let mut lines = stdout.lines().map(Result::unwrap);
+        let enough = 1 + round * round % 37;
+        acknowledged.extend(lines.by_ref().filter_map(|line| ack(&line)).take(enough));
+        kill(child);
+        acknowledged.extend(lines.filter_map(|line| ack(&line)));
+    }
+    assert!(acknowledged.len() > 50);
+    let store = Store::open(node(&schema)).await.unwrap();
+    check_acknowledged(&store, &acknowledged).await;
+}
+
+#[tokio::test]
+async fn turns_of_a_killed_node_are_claimed_when_its_lease_is_over() {
+    let schema = new_schema().await;
+    let (child, mut stdout) = spawn_node("orphan", &schema);
+    let mut line = String::new();
+    while !line.contains("ready") {
+        line.clear();
+        assert!(stdout.read_line(&mut line).unwrap() > 0, "the child ended early");
+    }
+    let store = Store::open(node(&schema)).await.unwrap();
+    kill(child);
+    // The lease is not over yet.
+    assert_eq!(store.claim_orphaned_turns().await.unwrap(), []);
+    let refused = store.open_thread("a").await;
+    assert!(matches!(refused, Err(StoreError::LeasedBy { .. })), "{refused:?}");
+    let since = Instant::now();
+    let orphans = loop {
+        let orphans = store.claim_orphaned_turns().await.unwrap();
+        if !orphans.is_empty() {
+            break orphans;
+        }
+        assert!(since.elapsed() < Duration::from_secs(60), "the lease of 8 s never ends");
+        // tidy: sleep between polls of a lease that ends by the clock of the database.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!((orphans[0].turn.as_str(), orphans[0].items.len()), ("t", 1));
+    store.write_unloaded("a", vec![finish("a", "t")]).await.unwrap();
+}
+
+/// Checks that what was acknowledged is stored, once and in order.
+async fn check_acknowledged(store: &Store, acknowledged: &[(String, usize)]) {
     let threads: HashSet<_> = acknowledged.iter().map(|(thread, _)| thread.clone()).collect();
     for thread in threads {
         let numbers = acknowledged.iter().filter(|(of, _)| *of == thread).map(|(_, n)| *n);
         let least = numbers.max().unwrap() + 1;
-        let history = history(&store, &thread).await;
+        let history = history(store, &thread).await;
         // At most one more commit was stored but not yet acknowledged.
         assert!((least..=least + 1).contains(&history.len()), "{least} of {}", history.len());
         let expected: Vec<_> = (0..history.len()).map(|n| format!("f{n}")).collect();
@@ -127,8 +202,6 @@ async fn acknowledged_writes_survive_a_kill() {
         let items = store.items(&thread, &last.id).await.unwrap();
         assert_eq!(items.len(), 1);
     }
-    assert_eq!(store.claim_orphaned_turns().await.unwrap(), []);
-    assert_eq!(fs::read_dir(dir.path().join("owners")).unwrap().count(), 1, "the dead are swept");
 }
 
 #[tokio::test]

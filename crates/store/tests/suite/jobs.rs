@@ -99,7 +99,7 @@ async fn a_job_that_a_crash_cut_short_keeps_its_finished_rows() {
 #[tokio::test]
 async fn a_row_ends_once_and_only_in_its_own_job() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         let key = job(&store, 3).await;
         run(&store, key, 1).await;
         let (number, worker) = (1, "other".to_owned());
@@ -129,7 +129,7 @@ async fn a_row_ends_once_and_only_in_its_own_job() {
 #[tokio::test]
 async fn a_late_worker_does_not_end_the_row_of_another() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         let key = job(&store, 3).await;
         for number in 1..=3 {
             run(&store, key, number).await;
@@ -157,7 +157,7 @@ async fn a_late_worker_does_not_end_the_row_of_another() {
 #[tokio::test]
 async fn stopped_rows_run_again_and_cancelled_ones_do_not() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         let key = job(&store, 4).await;
         run(&store, key, 1).await;
         change(&store, ended(key, 1, JobItemOutcome::Stopped("cut".into()))).await.unwrap();
@@ -187,7 +187,7 @@ async fn stopped_rows_run_again_and_cancelled_ones_do_not() {
 #[tokio::test]
 async fn a_deleted_thread_leaves_no_job() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         let key = job(&store, 3).await;
         store.commit(vec![Write::DeleteThread { thread: "t".into() }]).await.unwrap();
         assert_eq!(store.job_counts(key).await.unwrap(), JobItemCounts::default());

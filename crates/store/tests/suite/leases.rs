@@ -1,6 +1,6 @@
 //! Every kind of write is refused without the lease of its thread, and without the turn.
 
-use crate::common::{Backend, append, create, finish, open, put, record, start};
+use crate::common::{Backend, append, create, finish, put, record, start};
 use store::{
     JobItemOutcome, JobStatus, JobWrite, NewJobItem, QueueWrite, QueuedEntry, Store, StoreError,
     UsageRecord, Write, transfer,
@@ -132,6 +132,11 @@ async fn content(store: &Store) -> String {
     format!("{lines}{jobs:?}{items:?}")
 }
 
+fn samples_on_shared_backends() -> impl Iterator<Item = (Backend, Needs, Write)> {
+    let on = |backend| samples().into_iter().map(move |(needs, write)| (backend, needs, write));
+    Backend::SHARED.into_iter().flat_map(on)
+}
+
 fn assert_lost(outcome: Result<(), StoreError>, write: &Write) {
     let lost = matches!(&outcome, Err(StoreError::LeaseLost { thread }) if thread == "a");
     assert!(lost, "{write:?}: {outcome:?}");
@@ -139,9 +144,9 @@ fn assert_lost(outcome: Result<(), StoreError>, write: &Write) {
 
 #[tokio::test]
 async fn every_kind_of_write_needs_the_lease_of_its_thread() {
-    for (needs, write) in samples() {
-        let dir = tempfile::tempdir().unwrap();
-        let (holder, other) = (open(dir.path()), open(dir.path()));
+    for (backend, needs, write) in samples_on_shared_backends() {
+        let holder = backend.fresh().await;
+        let other = holder.another().await;
         fill(&holder).await;
         let before = content(&holder).await;
         let without = other.commit(vec![write.clone()]).await;
@@ -166,7 +171,7 @@ async fn every_kind_of_write_needs_the_lease_of_its_thread() {
 async fn no_backend_writes_without_the_lease() {
     for backend in Backend::ALL {
         for (needs, write) in samples() {
-            let store = backend.empty();
+            let store = backend.fresh().await;
             fill(&store).await;
             store.release("a").await.unwrap();
             let before = content(&store).await;
@@ -186,12 +191,12 @@ async fn no_backend_writes_without_the_lease() {
 
 #[tokio::test]
 async fn writes_to_a_turn_need_the_turn() {
-    for (needs, write) in samples() {
+    for (backend, needs, write) in samples_on_shared_backends() {
         if needs != Needs::Turn {
             continue;
         }
-        let dir = tempfile::tempdir().unwrap();
-        let (first, second) = (open(dir.path()), open(dir.path()));
+        let first = backend.fresh().await;
+        let second = first.another().await;
         fill(&first).await;
         first.release("a").await.unwrap();
         let opened = second.open_thread("a").await.unwrap();
@@ -208,7 +213,7 @@ async fn writes_to_a_turn_need_the_turn() {
 #[tokio::test]
 async fn an_ended_turn_needs_the_lease_only() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.fresh().await;
         fill(&store).await;
         store.commit(vec![finish("a", "t")]).await.unwrap();
         store.commit(vec![put("a", "t", "i", "{}"), append("a", Some("t"), &["2"])]).await.unwrap();
@@ -220,38 +225,42 @@ async fn an_ended_turn_needs_the_lease_only() {
 
 #[tokio::test]
 async fn a_write_to_an_unloaded_thread_leaves_its_lease_as_it_was() {
-    let dir = tempfile::tempdir().unwrap();
-    let (one, two) = (open(dir.path()), open(dir.path()));
-    fill(&one).await;
-    one.write_unloaded("a", vec![finish("a", "t")]).await.unwrap();
-    one.commit(vec![append("a", None, &["still its own"])]).await.unwrap();
-    one.release("a").await.unwrap();
-    let refused = vec![append("a", None, &["2"]), start("nothing", "t", 1)];
-    assert!(two.write_unloaded("a", refused).await.is_err());
-    two.write_unloaded("a", vec![append("a", None, &["3"])]).await.unwrap();
-    one.open_thread("a").await.unwrap();
-    assert_eq!(crate::common::history(&one, "a").await, ["1", "still its own", "3"]);
-    let missing = one.write_unloaded("nothing", Vec::new()).await;
-    assert!(matches!(missing, Err(StoreError::ThreadNotFound { .. })), "{missing:?}");
+    for backend in Backend::SHARED {
+        let one = backend.fresh().await;
+        let two = one.another().await;
+        fill(&one).await;
+        one.write_unloaded("a", vec![finish("a", "t")]).await.unwrap();
+        one.commit(vec![append("a", None, &["still its own"])]).await.unwrap();
+        one.release("a").await.unwrap();
+        let refused = vec![append("a", None, &["2"]), start("nothing", "t", 1)];
+        assert!(two.write_unloaded("a", refused).await.is_err());
+        two.write_unloaded("a", vec![append("a", None, &["3"])]).await.unwrap();
+        one.open_thread("a").await.unwrap();
+        assert_eq!(crate::common::history(&one, "a").await, ["1", "still its own", "3"]);
+        let missing = one.write_unloaded("nothing", Vec::new()).await;
+        assert!(matches!(missing, Err(StoreError::ThreadNotFound { .. })), "{missing:?}");
+    }
 }
 
 #[tokio::test]
 async fn only_own_turns_are_in_progress() {
-    let dir = tempfile::tempdir().unwrap();
-    let (one, two) = (open(dir.path()), open(dir.path()));
-    fill(&one).await;
-    let running = one.turns_in_progress("a").await.unwrap();
-    assert_eq!((running.len(), running[0].turn.as_str(), running[0].items.len()), (1, "t", 1));
-    let error = two.turns_in_progress("a").await.unwrap_err();
-    assert!(matches!(error, StoreError::LeaseLost { .. }), "{error}");
-    one.commit(vec![finish("a", "t")]).await.unwrap();
-    assert_eq!(one.turns_in_progress("a").await.unwrap(), []);
+    for backend in Backend::SHARED {
+        let one = backend.fresh().await;
+        let two = one.another().await;
+        fill(&one).await;
+        let running = one.turns_in_progress("a").await.unwrap();
+        assert_eq!((running.len(), running[0].turn.as_str(), running[0].items.len()), (1, "t", 1));
+        let error = two.turns_in_progress("a").await.unwrap_err();
+        assert!(matches!(error, StoreError::LeaseLost { .. }), "{error}");
+        one.commit(vec![finish("a", "t")]).await.unwrap();
+        assert_eq!(one.turns_in_progress("a").await.unwrap(), []);
+    }
 }
 
 #[tokio::test]
 async fn releases_that_wait_together_free_their_own_threads_only() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.fresh().await;
         let ids: Vec<String> = (0..20).map(|number| format!("t{number}")).collect();
         for id in &ids {
             store.commit(vec![create(record(id, 1))]).await.unwrap();

@@ -30,7 +30,7 @@ async fn ids(store: &Store, thread: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_queue_keeps_its_order() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         store.commit(vec![create(record("t", 1)), add("a"), add("b"), add("c")]).await.unwrap();
         store.commit(vec![reorder(&["c", "a", "b"]), add("d")]).await.unwrap();
         assert_eq!(ids(&store, "t").await, ["c", "a", "b", "d"]);
@@ -61,7 +61,7 @@ async fn a_queue_keeps_its_order() {
 #[tokio::test]
 async fn a_message_leaves_the_queue_with_the_start_of_its_turn() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         store.commit(vec![create(record("t", 1)), add("a")]).await.unwrap();
         store.commit(vec![start("t", "1", 1), remove("a")]).await.unwrap();
         assert!(ids(&store, "t").await.is_empty());
@@ -75,7 +75,7 @@ async fn a_message_leaves_the_queue_with_the_start_of_its_turn() {
 #[tokio::test]
 async fn a_queue_belongs_to_one_thread() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         store.commit(vec![create(record("t", 1)), create(record("u", 2)), add("a")]).await.unwrap();
         store.commit(vec![start("t", "1", 1), finish("t", "1")]).await.unwrap();
         store.commit(vec![fork("f", "t", None)]).await.unwrap();

@@ -10,7 +10,8 @@ use store::{
 /// Runs a test on each backend.
 async fn on_both<F: AsyncFn(Store)>(test: F) {
     for backend in Backend::ALL {
-        test((*backend.empty()).clone()).await;
+        let empty = backend.empty().await;
+        test((*empty).clone()).await;
     }
     let dir = tempfile::tempdir().unwrap();
     let mut full = options();

@@ -28,7 +28,7 @@ async fn found(store: &Store, query: TextQuery) -> Vec<String> {
 #[tokio::test]
 async fn threads_are_found_by_all_words_of_any_turn() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         for (at, text) in
             [(1, "Fix the parser in src/main.rs"), (2, "parser Überfluss"), (3, "東京都へ")]
         {
@@ -66,7 +66,7 @@ async fn threads_are_found_by_all_words_of_any_turn() {
 #[tokio::test]
 async fn only_turns_that_a_thread_shows_count() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         store.commit(vec![create(record("a", 1))]).await.unwrap();
         store.commit(said("a", "1", "first alpha")).await.unwrap();
         store.commit(said("a", "2", "second beta")).await.unwrap();
@@ -104,7 +104,7 @@ async fn only_turns_that_a_thread_shows_count() {
 #[tokio::test]
 async fn pages_follow_each_other_with_filters_in_both_orders() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         for n in 0..30 {
             let record = ThreadRecord {
                 archived: n % 10 == 9,
@@ -222,9 +222,12 @@ proptest! {
         texts in proptest::collection::vec("[ab東京 .]{0,12}", 1..12),
         terms in proptest::collection::vec("[ab東京 .]{1,6}", 1..8),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let stores = Backend::ALL.map(Backend::empty);
+            let mut stores = Vec::new();
+            for backend in Backend::ALL {
+                stores.push(backend.empty().await);
+            }
             for store in &stores {
                 for (at, text) in texts.iter().enumerate() {
                     let id = (at / 2).to_string();
@@ -236,10 +239,10 @@ proptest! {
                 index(store).await;
             }
             for term in &terms {
-                let [memory, sqlite] = &stores;
-                assert_eq!(
-                    found(sqlite, query(term)).await, found(memory, query(term)).await, "{term}"
-                );
+                let [memory, sqlite, postgres] = &stores[..] else { panic!() };
+                let expected = found(memory, query(term)).await;
+                assert_eq!(found(sqlite, query(term)).await, expected, "{term}");
+                assert_eq!(found(postgres, query(term)).await, expected, "{term}");
             }
         });
     }

@@ -33,7 +33,7 @@ fn times(rows: &[UsageRow]) -> Vec<i64> {
 #[tokio::test]
 async fn rows_are_read_in_pages_and_by_time() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         store.commit(vec![create(record("t", 1))]).await.unwrap();
         let writes = (1..=5).map(|at| used("t", at * 100, Some(at)));
         store.commit(writes.collect()).await.unwrap();
@@ -65,7 +65,7 @@ async fn only_the_holder_of_a_thread_adds_to_it() {
 #[tokio::test]
 async fn a_deleted_thread_leaves_what_it_cost_without_its_name() {
     for backend in Backend::ALL {
-        let store = backend.empty();
+        let store = backend.empty().await;
         store.commit(vec![create(record("t", 1)), create(record("u", 1))]).await.unwrap();
         store.commit(vec![used("t", 1, Some(7)), used("u", 2, None)]).await.unwrap();
         store.commit(vec![Write::DeleteThread { thread: "t".into() }]).await.unwrap();

@@ -105,12 +105,7 @@ impl Postgres {
         let bin = postgres_programs();
         let folder = Folder::new(unprivileged());
         let data = folder.dir.path().join("data");
-        let mut initdb = folder.command(&bin.join("initdb"));
-        initdb.args(["--no-sync", "--no-locale", "--encoding=UTF8", "--auth=trust"]);
-        initdb.args(["--no-instructions", "--username=postgres", "--pgdata"]).arg(&data);
-        let output = initdb.output().expect("initdb starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "initdb: {}: {said}", output.status);
+        copy_folder(&template(&bin), &data, folder.owner);
         let settings = [
             "listen_addresses=127.0.0.1",
             "unix_socket_directories=",
@@ -165,6 +160,55 @@ impl Postgres {
     /// Stops it if it runs, starts it on the same port, and waits until it responds.
     pub(crate) fn restart(&mut self) {
         self.0.restart();
+    }
+}
+
+/// A new data folder, which is made once for all tests of a target folder: `initdb` takes seconds.
+fn template(bin: &Path) -> PathBuf {
+    let version = bin.to_string_lossy().replace('/', "_");
+    let template = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("postgres{version}"));
+    if template.is_dir() {
+        return template;
+    }
+    let folder = Folder::new(unprivileged());
+    let data = folder.dir.path().join("data");
+    let mut initdb = folder.command(&bin.join("initdb"));
+    initdb.args(["--no-sync", "--no-locale", "--encoding=UTF8", "--auth=trust", "--wal-segsize=1"]);
+    initdb.args(["--no-instructions", "--username=postgres", "--pgdata"]).arg(&data);
+    let output = initdb.output().expect("initdb starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "initdb: {}: {said}", output.status);
+    let unfinished = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let made = unfinished.path().join("data");
+    copy_folder(&data, &made, None);
+    // Another process may have made it in the meantime.
+    if std::fs::rename(&made, &template).is_err() {
+        assert!(template.is_dir(), "{} cannot be made", template.display());
+    }
+    template
+}
+
+/// Copies a folder with mode 0700, for `owner` if there is one.
+fn copy_folder(from: &Path, to: &Path, owner: Option<(u32, u32)>) {
+    let give = |path: &Path| {
+        if let Some((user, group)) = owner {
+            std::os::unix::fs::chown(path, Some(user), Some(group)).expect("chown");
+        }
+    };
+    std::fs::create_dir(to).expect("a new folder");
+    std::fs::set_permissions(to, PermissionsExt::from_mode(0o700)).expect("its mode");
+    give(to);
+    for entry in
+        std::fs::read_dir(from).expect("a readable folder").map(|entry| entry.expect("an entry"))
+    {
+        let copy = to.join(entry.file_name());
+        match entry.file_type().expect("its type").is_dir() {
+            true => copy_folder(&entry.path(), &copy, owner),
+            false => {
+                std::fs::copy(entry.path(), &copy).expect("a copy");
+                give(&copy);
+            }
+        }
     }
 }
 

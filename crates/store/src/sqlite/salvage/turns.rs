@@ -13,7 +13,6 @@ use crate::TurnStatus;
 use crate::sqlite::failure::Failure;
 use crate::sqlite::keys;
 use crate::sqlite::lineage::Lineage;
-use crate::sqlite::rows::status_code;
 
 /// Recreates turns.
 pub(super) struct Turns<'s> {
@@ -114,7 +113,7 @@ impl<'s> Turns<'s> {
                 "INSERT OR IGNORE INTO turn (pk, thread, id, status, started_at_ms, error)
                  VALUES (?1, ?2, ?3, ?4, 0, ?5)",
             )?
-            .execute(params![turn, keys::thread_of(turn), id, status_code(status), self.error])?;
+            .execute(params![turn, keys::thread_of(turn), id, status.code(), self.error])?;
         Ok(added > 0)
     }
 }

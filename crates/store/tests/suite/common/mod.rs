@@ -1,22 +1,66 @@
 //! Shorthand for the values that the tests store. Contains no expectations.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod proxy;
+#[path = "../../../../gateway/tests/suite/common/servers.rs"]
+pub mod servers;
+
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use servers::Postgres;
 use store::{
-    Fragment, ItemTexts, Notice, Salvage, SqliteConfig, Store, StoreError, ThreadRecord,
-    TurnOutcome, Write,
+    Fragment, ItemTexts, Notice, PostgresConfig, Salvage, SqliteConfig, Store, StoreError,
+    ThreadRecord, TurnOutcome, Write,
 };
 use tempfile::TempDir;
 
 /// Options with an owner that no other store of this run has; [`open_with`] adds the folder.
 pub fn options() -> SqliteConfig {
+    SqliteConfig::new("", 0, new_name("owner"))
+}
+
+/// A name that no other test of this run has.
+pub fn new_name(prefix: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    SqliteConfig::new("", 0, format!("owner-{}-{next}", std::process::id()))
+    format!("{prefix}-{}-{next}", std::process::id())
+}
+
+/// The PostgreSQL server of this process. Removed when the process ends, however it does.
+pub fn server() -> &'static Postgres {
+    static SERVER: OnceLock<Postgres> = OnceLock::new();
+    SERVER.get_or_init(Postgres::start)
+}
+
+/// Options of a node with an owner of its own, for a schema of [`server`].
+pub fn node(schema: &str) -> PostgresConfig {
+    PostgresConfig {
+        schema: schema.to_owned(),
+        connections: 3,
+        // Longer than a test takes on a busy machine.
+        lease: std::time::Duration::from_secs(120),
+        ..PostgresConfig::new(server().url(), new_name("node"))
+    }
+}
+
+/// Runs SQL on the server, as an administrator would.
+pub async fn administer(sql: &str) {
+    let url = server().url();
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    let running = tokio::spawn(connection);
+    client.batch_execute(sql).await.unwrap();
+    drop(client);
+    running.await.unwrap().unwrap();
+}
+
+/// A new schema with tables.
+pub async fn new_schema() -> String {
+    let schema = new_name("schema");
+    store::migrate(&node(&schema)).await.unwrap();
+    schema
 }
 
 /// The texts of a thread's history.
@@ -45,38 +89,99 @@ pub fn salvaged(store: &Store) -> Option<&Salvage> {
     store.notices().iter().map(|Notice::Salvaged(salvage)| salvage).next()
 }
 
+/// Options of a node of a new tenant of one schema, because a schema takes longer to make.
+pub async fn new_tenant() -> PostgresConfig {
+    static SCHEMA: tokio::sync::OnceCell<String> = tokio::sync::OnceCell::const_new();
+    let schema = SCHEMA.get_or_init(new_schema).await;
+    PostgresConfig { tenant: new_name("tenant"), ..node(schema) }
+}
+
 /// A backend, on which a test of the contract runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     Memory,
     Sqlite,
+    Postgres,
 }
 
 impl Backend {
-    pub const ALL: [Self; 2] = [Self::Memory, Self::Sqlite];
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Sqlite, Self::Postgres];
+    /// Those whose stores share what is stored.
+    pub const SHARED: [Self; 2] = [Self::Sqlite, Self::Postgres];
+
+    /// Returns whether a case with this random number is left out: most on PostgreSQL, where each takes
+    /// longer.
+    pub fn is_skipped(self, number: usize) -> bool {
+        self == Self::Postgres && !number.is_multiple_of(8)
+    }
 
     /// An empty store.
-    pub fn empty(self) -> EmptyStore {
+    pub async fn empty(self) -> EmptyStore {
+        let home = match self {
+            Self::Memory => Home::Memory,
+            Self::Sqlite => Home::Folder(tempfile::tempdir().unwrap()),
+            Self::Postgres => {
+                let options = new_tenant().await;
+                Home::Schema { schema: options.schema, tenant: options.tenant }
+            }
+        };
+        EmptyStore::of(home).await
+    }
+
+    /// An empty store, whose keys begin at 1.
+    pub async fn fresh(self) -> EmptyStore {
+        if self != Self::Postgres {
+            return self.empty().await;
+        }
+        EmptyStore::of(Home::Schema { schema: new_schema().await, tenant: "t".to_owned() }).await
+    }
+}
+
+/// Where a store keeps what is stored.
+#[derive(Debug)]
+pub enum Home {
+    Memory,
+    Folder(TempDir),
+    Schema { schema: String, tenant: String },
+}
+
+impl Home {
+    /// Opens a store; those of a folder and of a schema share their content.
+    pub async fn open(&self) -> Store {
         match self {
-            Self::Memory => EmptyStore { store: Store::in_memory(), dir: None },
-            Self::Sqlite => {
-                let dir = tempfile::tempdir().unwrap();
-                EmptyStore { store: open(dir.path()), dir: Some(dir) }
+            Self::Memory => Store::in_memory(),
+            Self::Folder(dir) => open(dir.path()),
+            Self::Schema { schema, tenant } => {
+                let options = PostgresConfig { tenant: tenant.clone(), ..node(schema) };
+                Store::open(options).await.unwrap()
             }
         }
     }
 }
 
-/// A store, and its folder.
+/// A store, and its place.
 pub struct EmptyStore {
     store: Store,
-    dir: Option<TempDir>,
+    home: Home,
 }
 
 impl EmptyStore {
+    async fn of(home: Home) -> Self {
+        let store = home.open().await;
+        Self { store, home }
+    }
+
+    /// Another store of the same place.
+    pub async fn another(&self) -> Store {
+        self.home.open().await
+    }
+
     /// The folder of a store that has one.
     pub fn dir(&self) -> Option<&Path> {
-        self.dir.as_ref().map(TempDir::path)
+        match &self.home {
+            Home::Folder(dir) => Some(dir.path()),
+            Home::Memory | Home::Schema { .. } => None,
+        }
     }
 }
 

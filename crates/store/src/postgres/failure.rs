@@ -1,0 +1,149 @@
+//! Errors of PostgreSQL and of connections to it, and how they read as those of a store.
+
+use tokio_postgres::error::{DbError, SqlState};
+
+use crate::StoreError;
+use crate::error::Fault;
+
+/// An error inside of this backend.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Store(StoreError),
+    Database(tokio_postgres::Error),
+    /// No connection was available or could be opened.
+    NoConnection(String),
+    /// No answer came in time. The statement may take effect.
+    Late,
+    /// A column has an impossible value.
+    Damaged(String),
+}
+
+impl Failure {
+    pub(super) fn damaged(detail: String) -> Self {
+        Self::Damaged(detail)
+    }
+
+    /// True if it is worth to try again with another connection. What was sent may have taken
+    /// effect.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::NoConnection(_) | Self::Late => true,
+            Self::Database(error) => match error.as_db_error() {
+                Some(reported) => is_outage(reported),
+                None => is_of_connection(error),
+            },
+            Self::Store(_) | Self::Damaged(_) => false,
+        }
+    }
+
+    /// True if the transaction conflicted with another one and did not take effect.
+    pub(super) fn is_conflict(&self) -> bool {
+        const CODES: [SqlState; 3] = [
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+            SqlState::LOCK_NOT_AVAILABLE,
+        ];
+        self.code().is_some_and(|code| CODES.contains(code))
+    }
+
+    /// True if a row with the same key exists.
+    pub(super) fn is_duplicate(&self) -> bool {
+        self.code() == Some(&SqlState::UNIQUE_VIOLATION)
+    }
+
+    /// True if the connection cannot be used again.
+    pub(super) fn taints_connection(&self) -> bool {
+        !matches!(self, Self::Store(_) | Self::Damaged(_)) && !self.is_duplicate()
+    }
+
+    pub(super) fn code(&self) -> Option<&SqlState> {
+        match self {
+            Self::Database(error) => error.code(),
+            _ => None,
+        }
+    }
+
+    /// The public error, about the database at `place`.
+    pub(super) fn at(self, place: &str) -> StoreError {
+        match self {
+            Self::Store(error) => error,
+            Self::NoConnection(why) => unreachable(place, &why),
+            Self::Late => unreachable(place, "it did not answer in time"),
+            Self::Damaged(detail) => StoreError::Damaged(Fault::new(format!(
+                "the threads in {place} are damaged ({detail}); restore a backup"
+            ))),
+            Self::Database(error) => {
+                let why = described(&error);
+                let full = [SqlState::DISK_FULL, SqlState::PROGRAM_LIMIT_EXCEEDED];
+                let found = match error.code() {
+                    Some(code) if full.contains(code) => StoreError::Full(Fault::new(format!(
+                        "no space left in {place} ({why}); free some, then try again"
+                    ))),
+                    Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+                        StoreError::Unavailable(Fault::new(format!(
+                            "{place} refuses this user ({why}); grant it all rights on the schema"
+                        )))
+                    }
+                    _ => unreachable(place, &why),
+                };
+                found.caused_by(error)
+            }
+        }
+    }
+}
+
+impl StoreError {
+    fn caused_by(self, cause: tokio_postgres::Error) -> Self {
+        match self {
+            Self::Full(fault) => Self::Full(fault.caused_by(cause)),
+            Self::Unavailable(fault) => Self::Unavailable(fault.caused_by(cause)),
+            other => other,
+        }
+    }
+}
+
+fn unreachable(place: &str, why: &str) -> StoreError {
+    StoreError::Unavailable(Fault::new(format!(
+        "cannot use {place}: {why}; check that PostgreSQL runs and can be reached, then try again"
+    )))
+}
+
+/// Classes: 08 connection, 53 resources except a full disk, 57 operator intervention, 58 system
+/// error; 25006: the server is a standby or read-only.
+fn is_outage(error: &DbError) -> bool {
+    let code = error.code();
+    let class = &code.code()[..2];
+    *code == SqlState::READ_ONLY_SQL_TRANSACTION
+        || (*code != SqlState::DISK_FULL && ["08", "53", "57", "58"].contains(&class))
+}
+
+/// A value of the wrong type is a fault of this program; all others concern the connection.
+fn is_of_connection(error: &tokio_postgres::Error) -> bool {
+    let text = error.to_string();
+    !text.contains("serializ")
+        && !text.contains("retrieving column")
+        && !text.contains("unexpected")
+}
+
+/// The message with its cause, without the connection's parameters.
+pub(super) fn described(error: &tokio_postgres::Error) -> String {
+    if let Some(reported) = error.as_db_error() {
+        return format!("{} ({})", reported.message(), reported.code().code());
+    }
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
