@@ -207,11 +207,12 @@ async fn errors_of_bedrock_come_in_the_wire_of_the_caller() {
         let answered = send(&gateway, &tenant, caller, true, &request(caller, true)).await;
         let seen = read(caller, &answered, true);
         assert!(!seen.is_complete && answered.text().contains("It broke."), "{}", answered.text());
-        // A frame that is broken, and one that is cut.
-        let whole = frames(Reply::Text).concat();
-        for bytes in
-            [[&whole[..40], b"xxxxxxxx", &whole[48..]].concat(), whole[..whole.len() - 9].to_vec()]
-        {
+        // A frame that is broken, and one that is cut before the answer has ended.
+        let mut whole = frames(Reply::Text);
+        whole.truncate(whole.len() - 2);
+        let whole = whole.concat();
+        let broken = [&whole[..40], b"xxxxxxxx", &whole[48..]].concat();
+        for bytes in [broken, whole[..whole.len() - 9].to_vec()] {
             upstream.script([binary(vec![bytes])]);
             let answered = send(&gateway, &tenant, caller, true, &request(caller, true)).await;
             let is_error = answered.status == 502 || answered.text().contains("error");
