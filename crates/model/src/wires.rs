@@ -446,7 +446,7 @@ mod tests {
                 r#"{{"model":"m","input":[{{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"{content}"}}]}}"#
             );
             let body = Bytes::from(body);
-            let outgoing = Outgoing::new(&provider, &body, CacheHints::default()).unwrap();
+            let outgoing = Outgoing::new(&provider, &body, Hints::default()).unwrap();
             (outgoing.body == body, outgoing.left_out.len())
         };
         assert_eq!(sent("gateway:1:x:wire:1:messages:u:m:e30"), (true, 0));
