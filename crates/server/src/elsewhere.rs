@@ -10,135 +10,31 @@
 //! Each client has a connection of its own to each other server, with the capabilities that it asked for. When the
 //! other server ends, this one opens the thread and goes on ([`take_over`]).
 
+pub(crate) mod joined;
 mod link;
 mod relay;
 mod take_over;
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use jsonrpc::{CallError, ErrorObject, RequestId};
-use serde::Deserialize;
+use jsonrpc::{CallError, ErrorObject};
 use serde_json::value::RawValue;
 use services::door::{Door, OpenElsewhere};
 use services::error::Error;
-use services::peer::{Caller, ConnectionId, Peer};
+use services::peer::{Caller, Peer};
 use services::thread_order::thread_of;
 
 use crate::server::{Server, Services};
-use link::Link;
+use joined::{Asked, Forwarded};
 
 /// Most servers that are tried for one request: a thread can change hands meanwhile.
 const ATTEMPTS: usize = 3;
 
 /// Pause after an error of the door.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// What the connections of this server have joined elsewhere.
-#[derive(Default)]
-pub(crate) struct Elsewhere {
-    of: Mutex<HashMap<ConnectionId, Arc<Joined>>>,
-}
-
-/// The threads that one connection has joined at other servers.
-pub(crate) struct Joined {
-    peer: Arc<Peer>,
-    /// Held while a connection is made.
-    connecting: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// By the owner of the door.
-    links: HashMap<String, Arc<Link>>,
-    /// By their ids.
-    threads: HashMap<String, JoinedThread>,
-}
-
-/// A thread at another server.
-#[derive(Clone, Debug)]
-struct JoinedThread {
-    place: OpenElsewhere,
-    turn: Turn,
-}
-
-/// The turn of a joined thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Turn {
-    None,
-    Running(String),
-    /// One ran when the client joined.
-    Unknown,
-}
-
-/// What became of a request that another server was asked.
-enum Asked {
-    /// Its response is queued.
-    Answered,
-    Refused(ErrorObject),
-    /// Nobody is there.
-    NoDoor,
-    /// Somebody is there and does not answer.
-    Silent,
-    /// The other server ended before it answered.
-    Lost,
-}
-
-/// The request of a client, to be forwarded.
-pub(crate) struct Forwarded<'r> {
-    /// `None`: the client gets no response.
-    pub(crate) id: Option<&'r RequestId>,
-    pub(crate) method: &'r str,
-    pub(crate) params: Option<&'r RawValue>,
-}
-
-impl Elsewhere {
-    /// Forgets a connection that ended.
-    pub(crate) fn detach(&self, connection: ConnectionId) {
-        self.lock().remove(&connection);
-    }
-
-    fn of(&self, peer: &Arc<Peer>) -> Arc<Joined> {
-        let new = || Arc::new(Joined::new(peer.clone()));
-        self.lock().entry(peer.id).or_insert_with(new).clone()
-    }
-
-    /// The place of a thread that a connection has joined.
-    fn place(&self, connection: ConnectionId, thread: &str) -> Option<OpenElsewhere> {
-        self.lock().get(&connection)?.place(thread)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ConnectionId, Arc<Joined>>> {
-        self.of.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Joined {
-    fn new(peer: Arc<Peer>) -> Self {
-        Self { peer, connecting: tokio::sync::Mutex::default(), state: Mutex::default() }
-    }
-
-    fn place(&self, thread: &str) -> Option<OpenElsewhere> {
-        self.state().threads.get(thread).map(|joined| joined.place.clone())
-    }
-
-    fn join(&self, thread: &str, place: &OpenElsewhere, turn: Turn) {
-        let place = place.of_thread(thread);
-        self.state().threads.insert(thread.to_owned(), JoinedThread { place, turn });
-    }
-
-    fn leave(&self, thread: &str) {
-        self.state().threads.remove(thread);
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Server {
     /// Carries out a request, here or where its thread is open. `None`: its response is queued already.
@@ -236,38 +132,6 @@ impl Server {
             let (reader, writer) = stream.into_split();
             let connection = jsonrpc::Connection::over(reader, writer, crate::connection_limits());
             tokio::spawn(async move { server.serve_other(connection).await });
-        }
-    }
-}
-
-impl Joined {
-    /// Notes what the result of a request that `place` answered says about threads, before anything later arrives.
-    fn note(&self, method: &str, place: &OpenElsewhere, result: &RawValue) {
-        #[derive(Deserialize)]
-        struct Answer {
-            thread: Option<Thread>,
-        }
-        #[derive(Deserialize)]
-        struct Thread {
-            id: String,
-            status: Option<Status>,
-        }
-        #[derive(Deserialize)]
-        struct Status {
-            #[serde(rename = "type")]
-            kind: String,
-        }
-        match method {
-            "thread/unsubscribe" | "thread/archive" | "thread/delete" => {
-                self.leave(&place.thread_id);
-            }
-            "thread/resume" | "thread/fork" | "thread/rollback" => {
-                let answer: Option<Answer> = serde_json::from_str(result.get()).ok();
-                let Some(thread) = answer.and_then(|answer| answer.thread) else { return };
-                let is_active = thread.status.is_some_and(|status| status.kind == "active");
-                self.join(&thread.id, place, if is_active { Turn::Unknown } else { Turn::None });
-            }
-            _ => {}
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::elsewhere::Forwarded;
+use crate::elsewhere::joined::Forwarded;
 use crate::in_flight::Accepted;
 use crate::server::Server;
 use services::error::Error;

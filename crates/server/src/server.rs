@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use file_watch::Watcher;
@@ -12,11 +12,10 @@ use hooks::EndReason;
 use jsonrpc::{CloseReason, Spool};
 use sandbox::Sandbox;
 use tokio::sync::Semaphore;
-use tokio::task::AbortHandle;
 
 use crate::client_processes::ClientProcesses;
 use crate::client_watches::ClientWatches;
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::joined::Elsewhere;
 use crate::file_searches::FileSearches;
 use crate::in_flight::InFlight;
 use crate::input_reader::InputReader;
@@ -105,8 +104,6 @@ pub(crate) struct Services {
     pub(crate) connections: Arc<Connections>,
     pub(crate) direct_requests: Arc<DirectRequests>,
     pub(crate) elsewhere: Elsewhere,
-    /// Serves other servers of this home.
-    door: OnceLock<AbortHandle>,
     /// The server is about to end: no new work starts.
     pub(crate) draining: Flag,
     /// Requests that have no response yet. Those that arrive while the server drains do not count.
@@ -168,7 +165,7 @@ impl Server {
                 Self::serve_door(weak, door).await;
             }
         });
-        let _ = services.door.set(door.abort_handle());
+        let _ = services.elsewhere.door.set(door.abort_handle());
         services.search_index.start();
         Ok(Self { services })
     }
@@ -207,7 +204,7 @@ impl Server {
 
     /// Interrupts running turns, kills running commands, stores everything. Idempotent.
     pub async fn shutdown(&self) {
-        if let Some(door) = self.services.door.get() {
+        if let Some(door) = self.services.elsewhere.door.get() {
             door.abort();
         }
         let threads = self.services.threads.clone();
@@ -243,17 +240,16 @@ impl Server {
 
 fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
     let files = Pool::default();
-    let connections = Arc::new(Connections::default());
+    let (connections, direct_requests) = <(Arc<Connections>, Arc<DirectRequests>)>::default();
     let installed = installed_plugins(&options, &sandbox);
     let source = Arc::new(ConfigSource::with_plugins(options.clone(), installed.clone()));
     set_log_folder(&options, &source);
     let network = model::Network::from_variables(|name| options.variable(name));
     let client = model_server::ScriptedTransport::client(network.clone());
     let telemetry = Arc::new(Telemetry::new(options.clone(), network.clone()));
-    let direct_requests = Arc::new(DirectRequests::default());
     let requests = Arc::new(ClientRequests::new(direct_requests.clone()));
-    let for_accounts = direct_requests.clone();
-    let accounts = Arc::new(Accounts::new(options.clone(), connections.clone(), for_accounts));
+    let with = (connections.clone(), direct_requests.clone());
+    let accounts = Arc::new(Accounts::new(options.clone(), with.0, with.1));
     let models = models((client.clone(), accounts.clone()), &options, &files);
     let rules = Arc::new(CommandRules::new(&options));
     let with = (models.clone(), rules.clone(), accounts.clone());
@@ -331,7 +327,6 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         connections,
         direct_requests,
         elsewhere: Elsewhere::default(),
-        door: OnceLock::new(),
         draining: Flag::default(),
         unanswered: InFlight::default(),
         long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),

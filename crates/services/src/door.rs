@@ -1,5 +1,5 @@
 //! The door of a server: a Unix socket at which other processes of its home ask for the threads that it has open.
-//! It is named after the owner that leases threads, so whoever finds a thread leased finds the door.
+//! It is named after the owner that leases threads, so the server that finds a thread leased finds the door.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;

@@ -43,7 +43,7 @@ const MAX_WARNED: usize = 4096;
 /// The result of `initialize`.
 struct Negotiated {
     user_agent: String,
-    /// What the client asked for.
+    /// The parameters of its handshake.
     asked: InitializeParams,
     experimental: bool,
     event_cursor: bool,

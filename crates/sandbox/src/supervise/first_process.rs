@@ -134,7 +134,7 @@ pub(crate) enum Said {
     Ended(Ended),
     /// The bytes that processes have written which it reaped.
     Wrote(u64),
-    /// Whether no further process can be made.
+    /// True in `full` if no further process can be made.
     Room { full: bool },
     /// It says no more.
     Nothing,

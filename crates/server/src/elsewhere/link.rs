@@ -7,25 +7,13 @@ use std::time::Duration;
 use jsonrpc::{Client, Connection, Method as _};
 use protocol::Initialize;
 use services::door::{self, OpenElsewhere};
-use tokio::task::AbortHandle;
 
-use crate::elsewhere::{Joined, relay};
+use crate::elsewhere::joined::{Joined, Link};
+use crate::elsewhere::relay::Relay;
 use crate::server::Server;
 
 /// Longest wait for another server's handshake.
 const HANDSHAKE: Duration = Duration::from_secs(2);
-
-/// A connection to another server. Dropping it closes it.
-pub(super) struct Link {
-    pub(super) client: Client,
-    relaying: AbortHandle,
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.relaying.abort();
-    }
-}
 
 impl Server {
     /// The connection to the server at `place` in the place of a client.
@@ -55,13 +43,19 @@ impl Server {
         let (reader, writer) = stream.into_split();
         let connection = Connection::over(reader, writer, crate::connection_limits());
         let (client, reader) = Client::over(connection);
-        let relay = relay::Relay {
-            services: Arc::downgrade(&self.services),
+        let relay = Relay {
             joined: Arc::downgrade(joined),
+            direct_requests: self.services.direct_requests.clone(),
             client: client.clone(),
-            owner: place.owner.clone(),
         };
-        let relaying = tokio::spawn(relay.run(reader)).abort_handle();
+        let (services, lost) = (Arc::downgrade(&self.services), Arc::downgrade(joined));
+        let owner = place.owner.clone();
+        let ended = move || {
+            if let (Some(services), Some(joined)) = (services.upgrade(), lost.upgrade()) {
+                tokio::spawn(Self { services }.take_over(joined, owner));
+            }
+        };
+        let relaying = tokio::spawn(relay.run(reader, ended)).abort_handle();
         let link = Arc::new(Link { client, relaying });
         let shaken = link.client.request_taken(Initialize::NAME, handshake, None).await;
         shaken.map_err(io::Error::other)?;

@@ -8,17 +8,16 @@ use protocol::{ServerRequestResolved, ThreadClosed, ThreadStarted, TurnCompleted
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use services::direct_requests::DirectRequests;
 use tokio::task::AbortHandle;
 
-use crate::elsewhere::{Joined, Turn, take_over};
-use crate::server::Services;
+use crate::elsewhere::joined::{Joined, Turn};
 
 /// Reads one connection to another server.
 pub(super) struct Relay {
-    pub(super) services: Weak<Services>,
     pub(super) joined: Weak<Joined>,
+    pub(super) direct_requests: Arc<DirectRequests>,
     pub(super) client: Client,
-    pub(super) owner: String,
 }
 
 /// A question of the other server that the client was asked.
@@ -35,7 +34,7 @@ impl Drop for Question {
     }
 }
 
-/// What the parameters of a message say about its thread.
+/// The parameters of a message that are about its thread.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct About {
@@ -59,20 +58,17 @@ struct TurnId {
 }
 
 impl Relay {
-    /// Runs until the other server ends, and then lets this one go on.
-    pub(super) async fn run(self, mut reader: Reader) {
+    /// Runs until the other server ends, and calls `ended` then.
+    pub(super) async fn run(self, mut reader: Reader, ended: impl FnOnce()) {
         let mut questions: HashMap<RequestId, Question> = HashMap::new();
         while let Some(event) = reader.next().await {
-            let (Some(services), Some(joined)) = (self.services.upgrade(), self.joined.upgrade())
-            else {
-                return;
-            };
+            let Some(joined) = self.joined.upgrade() else { return };
             match event {
                 Event::Notification { method, params, cursor } => {
                     self.notification(&joined, &mut questions, (&method, &params, cursor));
                 }
                 Event::Request { id, method, params } => {
-                    match self.question(&services, &joined, (&id, &method, &params)) {
+                    match self.question(&joined, (&id, &method, &params)) {
                         Some(question) => drop(questions.insert(id, question)),
                         None => {
                             let refused = Err(ErrorObject::method_not_found(&method));
@@ -86,13 +82,10 @@ impl Relay {
                 }
             }
         }
-        if let (Some(services), Some(joined)) = (self.services.upgrade(), self.joined.upgrade()) {
-            for question in questions.values() {
-                resolve(&joined, question);
-            }
-            drop(questions);
-            tokio::spawn(take_over::take_over(services, joined, self.owner.clone()));
+        if let Some(joined) = self.joined.upgrade() {
+            questions.values().for_each(|question| resolve(&joined, question));
         }
+        ended();
     }
 
     fn notification(
@@ -134,12 +127,11 @@ impl Relay {
     /// Asks the client, and passes its answer back.
     fn question(
         &self,
-        services: &Arc<Services>,
         joined: &Joined,
         (id, method, params): (&RequestId, &str, &RawValue),
     ) -> Option<Question> {
         let info = protocol::lookup_server_request(method)?;
-        let asked = services.direct_requests.forward(info, params, &joined.peer);
+        let asked = self.direct_requests.forward(info, params, &joined.peer);
         let mut asked = asked?;
         let about: Option<About> = serde_json::from_str(params.get()).ok();
         let (here, there, client) = (asked.id(), id.clone(), self.client.clone());
@@ -165,7 +157,7 @@ impl Joined {
     }
 }
 
-/// Tells the client that a question needs no answer any more.
+/// Tells the client that a question no longer needs an answer.
 fn resolve(joined: &Joined, question: &Question) {
     let Some(thread) = &question.thread else { return };
     let params = json!({ "threadId": thread, "requestId": question.id });

@@ -13,25 +13,8 @@ use services::door::OpenElsewhere;
 use services::peer::{Caller, Peer};
 use services::warnings;
 
-use crate::elsewhere::{Asked, Forwarded, Joined, JoinedThread, Turn};
-use crate::server::{Server, Services};
-
-/// Goes on with the threads that `joined` had at the server of `owner`. Boxed, because what it asks may be elsewhere
-/// again.
-pub(super) fn take_over(
-    services: Arc<Services>,
-    joined: Arc<Joined>,
-    owner: String,
-) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(async move {
-        let server = Server { services };
-        for thread in joined.lost(&owner) {
-            if server.services.connections.contains(joined.peer.id) {
-                server.go_on(&joined.peer, thread).await;
-            }
-        }
-    })
-}
+use crate::elsewhere::joined::{Asked, Forwarded, Joined, JoinedThread, Turn};
+use crate::server::Server;
 
 impl Joined {
     /// Forgets the connection to a server, and returns the threads that it had.
@@ -44,6 +27,22 @@ impl Joined {
 }
 
 impl Server {
+    /// Goes on with the threads that `joined` had at the server of `owner`. Boxed, because a thread may be elsewhere
+    /// again.
+    pub(super) fn take_over(
+        self,
+        joined: Arc<Joined>,
+        owner: String,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            for thread in joined.lost(&owner) {
+                if self.services.connections.contains(joined.peer.id) {
+                    self.go_on(&joined.peer, thread).await;
+                }
+            }
+        })
+    }
+
     async fn go_on(&self, peer: &Arc<Peer>, thread: JoinedThread) {
         let id = &thread.place.thread_id;
         let resumed = self.ask_itself(peer, "thread/resume", &json!({ "threadId": id })).await;
