@@ -33,6 +33,9 @@ use joined::{Asked, Forwarded};
 /// Most servers that are tried for one request: a thread can change hands meanwhile.
 const ATTEMPTS: usize = 3;
 
+/// Pause before a server without a door is looked for again.
+const NO_DOOR_PAUSE: Duration = Duration::from_millis(20);
+
 /// Pause after an error of the door.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -74,8 +77,11 @@ impl Server {
                     return Some(Err(refused.unwrap_or_else(|| silent(&there).into())));
                 }
                 // It has another server now, or none.
-                Asked::Refused(_) | Asked::NoDoor => {
+                Asked::Refused(_) => self.services.elsewhere.of(peer).leave(&there.thread_id),
+                Asked::NoDoor => {
                     self.services.elsewhere.of(peer).leave(&there.thread_id);
+                    // The locks of one that was just killed are released after its socket.
+                    tokio::time::sleep(NO_DOOR_PAUSE).await;
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use jsonrpc::{ErrorObject, Notification};
@@ -15,6 +16,10 @@ use services::warnings;
 
 use crate::elsewhere::joined::{Asked, Forwarded, Joined, JoinedThread, Turn};
 use crate::server::Server;
+
+/// Pauses between tries to open a thread: the connection to a server that is killed can end before the system has
+/// released its locks.
+const PAUSES_MS: [u64; 9] = [2, 5, 10, 20, 50, 100, 300, 1000, 2000];
 
 impl Joined {
     /// Forgets the connection to a server, and returns the threads that it had.
@@ -45,22 +50,28 @@ impl Server {
 
     async fn go_on(&self, peer: &Arc<Peer>, thread: JoinedThread) {
         let id = &thread.place.thread_id;
-        let resumed = self.ask_itself(peer, "thread/resume", &json!({ "threadId": id })).await;
-        let resumed = match resumed {
-            Ok(resumed) => resumed,
-            Err(error) => {
-                if let Some(there) = OpenElsewhere::of(&error)
-                    && self.joins(peer, &there).await
-                {
+        let mut pauses = PAUSES_MS.into_iter();
+        let resumed = loop {
+            let params = json!({ "threadId": id });
+            let error = match self.ask_itself(peer, "thread/resume", &params).await {
+                Ok(resumed) => break resumed,
+                Err(error) => error,
+            };
+            if let Some(there) = OpenElsewhere::of(&error) {
+                if there.owner != thread.place.owner && self.joins(peer, &there).await {
                     return;
                 }
-                let message = format!(
-                    "the server that had this thread open ({}) has ended, and it cannot be opened here: {}",
-                    thread.place.holder, error.message
-                );
-                warnings::send_about_thread(peer, id, message);
-                return send::<ThreadClosed>(peer, &json!({ "threadId": id }));
+                if let Some(pause) = pauses.next() {
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                    continue;
+                }
             }
+            let message = format!(
+                "the server that had this thread open ({}) has ended, and it cannot be opened here: {}",
+                thread.place.holder, error.message
+            );
+            warnings::send_about_thread(peer, id, message);
+            return send::<ThreadClosed>(peer, &json!({ "threadId": id }));
         };
         let message = format!(
             "the server that had this thread open ({}) has ended; this server goes on with it",

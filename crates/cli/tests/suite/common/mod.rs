@@ -124,9 +124,10 @@ pub(crate) fn listing(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            let contents = match path.is_dir() {
-                true => Vec::new(),
-                false => std::fs::read(&path).unwrap(),
+            // The doors of killed servers are sockets.
+            let contents = match path.is_file() {
+                true => std::fs::read(&path).unwrap(),
+                false => Vec::new(),
             };
             if path.is_dir() {
                 folders.push(path.clone());
