@@ -189,7 +189,7 @@ mod tests {
         let mut changed = sealed.clone();
         changed.push('A');
         for (text, expect, warned) in [
-            (sealed.clone(), Some(own(Wire::Gemini)), 0),
+            (sealed, Some(own(Wire::Gemini)), 0),
             (changed, None, 1),
             (own(Wire::Gemini), None, 1),
             (own(Wire::Responses), Some(own(Wire::Responses)), 0),
