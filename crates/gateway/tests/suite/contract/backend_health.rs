@@ -190,8 +190,9 @@ async fn the_wait_that_an_upstream_asks_for_passes_with_every_status() {
     let (gateway, upstream) = start(super::BIG).await;
     let tenant = gateway.tenant("free").await;
     let page = Script::new(503, "text/html", "<html>");
-    let mut scripts = vec![(200, Script::json(&chat(&usage(3, 2)))), (502, page)];
-    for status in [202, 400, 404, 409, 422, 425, 429, 500, 501, 503, 529] {
+    let answered = |status| (status, Script::error(status, &chat(&usage(3, 2))));
+    let mut scripts = vec![answered(200), answered(202), (502, page)];
+    for status in [400, 404, 409, 422, 425, 429, 500, 501, 503, 529] {
         scripts.push((status, Script::error(status, &error("odd"))));
     }
     for status in [302, 401, 403] {

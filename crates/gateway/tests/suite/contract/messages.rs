@@ -416,8 +416,8 @@ async fn limits_are_shown_as_clients_of_messages_read_them() {
     let answer = gateway.post(&tenant, MESSAGES, &ask(json!({ "max_tokens": 15 }))).await;
     assert_eq!(shown(&answer, "requests"), ["2", "1", "2026-11-10T00:00:30Z"]);
     assert_eq!(shown(&answer, "tokens"), ["600", "585", "2026-11-10T00:00:02Z"]);
-    assert_eq!(answer.limits("requests"), ["2", "1", "30s"]);
     for name in answer.headers.keys().map(hyper::header::HeaderName::as_str) {
+        assert!(!name.starts_with("x-ratelimit-") && !name.starts_with("openai-"), "{name}");
         assert!(!name.contains("-input-tokens-") && !name.contains("-output-tokens-"), "{name}");
     }
     gateway.is_idle().await;

@@ -157,11 +157,10 @@ async fn an_aborted_stream_costs_its_usage_or_the_received_text() {
         (vec![delta("12345678")], 3),
     ] {
         let (gateway, upstream, tenant) = limited().await;
-        let is_cut = matches!(steps.last(), Some(Step::Cut));
         upstream.script([Script::stream(steps)]);
         let body = chat_with(json!({ "stream": true, "max_tokens": 50 }));
-        let (_, ended) = gateway.stream(&tenant, &body).await.rest().await;
-        assert_eq!(ended, !is_cut);
+        let (text, ended) = gateway.stream(&tenant, &body).await.rest().await;
+        assert!(ended && text.contains("\"error\""), "{text}");
         assert_eq!(used(&gateway, &tenant).await, tokens);
     }
 }
@@ -262,10 +261,11 @@ async fn a_complete_answer_without_usage_costs_at_least_its_text() {
     let text = "x".repeat(4000);
     let whole = json!({ "id": "c", "choices": [{ "index": 0, "message": { "content": text } }] });
     let done = Step::Bytes("data: [DONE]\n\n".into());
-    for script in [Script::json(&whole), Script::stream(vec![delta(&text), done])] {
+    let streamed = Script::stream(vec![delta(&text), done]);
+    for (script, stream) in [(Script::json(&whole), false), (streamed, true)] {
         let (gateway, upstream, tenant) = limited().await;
         upstream.script([script]);
-        gateway.post(&tenant, CHAT, &chat_with(json!({}))).await;
+        gateway.post(&tenant, CHAT, &chat_with(json!({ "stream": stream }))).await;
         assert_eq!(used(&gateway, &tenant).await, 1 + 1000);
         assert_eq!(gateway.usage(&tenant.organization, "completions").await, [1, 1, 1000]);
     }
@@ -295,7 +295,8 @@ async fn a_silent_upstream_stream_times_out() {
     upstream.script([Script::stream(vec![delta("1234"), Step::Hang])]);
     let body = chat_with(json!({ "stream": true, "max_tokens": 50 }));
     let (text, ended) = gateway.stream(&tenant, &body).await.rest().await;
-    assert!(text.contains("1234") && !ended);
+    assert!(text.contains("1234") && text.contains("sent nothing for too long"), "{text}");
+    assert!(ended, "the error ends it");
     assert_eq!(used(&gateway, &tenant).await, 2);
 }
 
@@ -307,7 +308,8 @@ async fn a_stream_far_beyond_its_maximum_is_cut_off() {
     upstream.script([Script::stream((0..400).map(|_| delta(&piece)).collect())]);
     let body = chat_with(json!({ "stream": true, "max_tokens": 50 }));
     let (text, ended) = gateway.stream(&tenant, &body).await.rest().await;
-    assert!(!ended && text.len() < 400 * 1024, "{}", text.len());
+    assert!(ended && text.len() < 400 * 1024, "{}", text.len());
+    assert!(text.contains("far more than the request's maximum"), "its last event says so");
     gateway.is_idle().await;
     assert!(used(&gateway, &tenant).await < 100_000);
 }
