@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use http_client::{HttpClient, error_chain};
-use hyper::{HeaderMap, Method, Request, StatusCode, Uri, header::HeaderName, header::HeaderValue};
+#[cfg(feature = "vertex")]
+use hyper::HeaderMap;
+use hyper::{Method, Request, StatusCode, Uri, header::HeaderName, header::HeaderValue};
 use serde_json::Value;
 use tokio::time;
 
@@ -17,11 +19,13 @@ pub(crate) const MAX_BYTES: usize = 64 << 10;
 /// Longest time for an answer of a service on this machine or its network, which answers at once where it exists.
 pub(crate) const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest time for an answer of any other service.
+#[cfg(feature = "vertex")]
 pub(crate) const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// An answer of such a service.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
+    #[cfg(feature = "vertex")]
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
@@ -70,6 +74,7 @@ pub(crate) async fn call(http: &HttpClient, call: Call<'_>) -> Result<Answer, Cl
             Limited::new(body, MAX_BYTES).collect().await.map_err(|error| error.to_string())?;
         Ok::<_, String>(Answer {
             status: head.status,
+            #[cfg(feature = "vertex")]
             headers: head.headers,
             body: body.to_bytes(),
         })

@@ -314,7 +314,7 @@ mod tests {
     async fn an_address_without_a_scheme_is_refused_with_an_example() {
         for address in ["models.example.com/v1", "https://", "ftp://host/v1", "http:///v1", ""] {
             let fault = find_models(&Client::new(), address, None).await;
-            let Err(AddressFault::Address(why)) = fault else { panic!("{fault:?}") };
+            let Err(AddressFault::Malformed(why)) = fault else { panic!("{fault:?}") };
             assert!(why.contains("begins with http:// or https://"), "{address}: {why}");
         }
     }

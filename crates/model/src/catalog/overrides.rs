@@ -61,7 +61,7 @@ mod tests {
         assert!(acme.supports_reasoning && &*acme.default_effort == "low");
         // A name that is on no list.
         assert!(catalog.find("router/acme-9").supports_reasoning);
-        assert!(!catalog.find("nobody-1").is_known);
+        assert!(!catalog.find("absent-1").is_known);
         assert_eq!(catalog.find("claude-haiku-5-5-20261007").context_window, 1_000_000);
     }
 

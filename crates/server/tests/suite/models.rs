@@ -499,8 +499,8 @@ async fn the_models_of_each_provider_are_listed_with_its_own_errors() {
     assert_eq!(listed["data"][0]["supportedReasoningEfforts"].as_array().unwrap().len(), 3);
     let fault = peer.refused("model/list", json!({ "modelProvider": "keyless" })).await;
     assert!(fault.message.contains("NOT_SET"), "{fault:?}");
-    let fault = peer.refused("model/list", json!({ "modelProvider": "nobody" })).await;
-    assert!(fault.message.contains("no model provider `nobody`"), "{fault:?}");
+    let fault = peer.refused("model/list", json!({ "modelProvider": "absent" })).await;
+    assert!(fault.message.contains("no model provider `absent`"), "{fault:?}");
     // Its own list is that of the configured provider.
     assert_eq!(ids(&peer.call("model/list", json!({})).await), ["demo", "echo"]);
 }
