@@ -78,7 +78,10 @@ export async function checkFolders(browser) {
   await page.wait(`${groups}.length === 2`);
 
   // The choice of a folder.
-  await page.click("#new-thread");
+  const button = "document.querySelector('#start-form .primary').getBoundingClientRect().top";
+  const opened = await page.evaluate(`document.getElementById('new-thread').click(); ${button}`);
+  await page.wait("document.querySelectorAll('#folders li').length > 0");
+  await is("the buttons do not move while the folders arrive", `${button} === ${opened}`);
   await page.evaluate("cwd.value = ''; cwd.dispatchEvent(new Event('input'))");
   await page.wait(`document.getElementById('folders-title').textContent === 'Recent folders' && document.querySelectorAll('#folders li').length === 2`);
   await checkAccessible(page, "recent folders");
@@ -104,6 +107,7 @@ export async function checkFolders(browser) {
   await page.evaluate("cwd.value = '/no/such/'; cwd.dispatchEvent(new Event('input'))");
   await page.wait("document.getElementById('folders-hint').textContent.includes('/no/such')");
   await is("a folder that is missing is named", "document.getElementById('folders').children.length === 0");
+  await is("the buttons do not move when there are none", `${button} === ${opened}`);
   await page.press("Escape");
 
   // Pages of the list.
