@@ -16,10 +16,24 @@ pub const WHERE: &[u8] = b"\x1b[6n";
 /// The rows of the live region in the history of tmux.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Residue {
-    /// The widths of the lines, in cells. The live region's first row stood right below them, in the first
-    /// row of the screen.
-    widths: Vec<usize>,
+    /// The live region's first row stood right below these lines, in the first row of the screen.
+    lines: Vec<Kept>,
     place: Place,
+}
+
+/// A line in the history, or its first rows.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    /// In cells.
+    width: usize,
+    /// True if the rest of the line is not there. An empty row below ends it, or what is drawn next would continue it.
+    is_cut: bool,
+}
+
+impl Kept {
+    fn height(self, columns: usize) -> usize {
+        height(self.width, columns) + usize::from(self.is_cut)
+    }
 }
 
 /// The row of the screen in which the live region begins: where it was when tmux was asked, and what was
@@ -83,7 +97,7 @@ impl Residue {
 
     /// Something else comes between what is in the history and the live region.
     pub(super) fn forget(&mut self) {
-        self.widths.clear();
+        self.lines.clear();
     }
 
     fn top(&self) -> Option<usize> {
@@ -96,7 +110,7 @@ impl Residue {
             self.forget();
             return Change::default();
         }
-        let top = if self.widths.is_empty() { self.top() } else { Some(0) };
+        let top = if self.lines.is_empty() { self.top() } else { Some(0) };
         let empty = top.map_or(0, |top| old.rows.saturating_sub(top + live.len()));
         // Rows below the cursor go first, from the last one on.
         let fewer = old.rows.saturating_sub(new.rows);
@@ -123,25 +137,19 @@ impl Residue {
             let height = height(width, columns);
             if height > over {
                 if over > 0 {
-                    self.widths.push(over * columns);
-                    self.end_split();
+                    self.lines.push(Kept { width: over * columns, is_cut: true });
                 }
                 return over > 0;
             }
             over -= height;
-            self.widths.push(width);
+            self.lines.push(Kept { width, is_cut: false });
         }
         false
     }
 
-    /// The empty row that ends a line of which the history has a part only.
-    fn end_split(&mut self) {
-        self.widths.push(0);
-    }
-
     /// There are `free` rows for what comes back.
     fn take_back(&mut self, free: usize, old: Size, new: Size) -> Change {
-        let rows: usize = self.widths.iter().map(|width| height(*width, new.columns)).sum();
+        let rows: usize = self.lines.iter().map(|line| line.height(new.columns)).sum();
         // Where lines are not rewrapped, it is known how many come.
         let comes = match new.columns == old.columns {
             true => new.rows.saturating_sub(old.rows),
@@ -149,18 +157,18 @@ impl Residue {
         };
         let mut taken = rows.min(comes);
         let change = Change { above: taken, is_split: false };
-        while let Some(width) = self.widths.pop() {
-            let height = height(width, new.columns);
-            if height > taken {
+        while let Some(line) = self.lines.pop() {
+            let rows = line.height(new.columns);
+            if rows > taken {
                 if taken == 0 {
-                    self.widths.push(width);
+                    self.lines.push(line);
                     return change;
                 }
-                self.widths.push((height - taken) * new.columns);
-                self.end_split();
+                let width = line.width.min((rows - taken) * new.columns);
+                self.lines.push(Kept { width, is_cut: true });
                 return Change { is_split: true, ..change };
             }
-            taken -= height;
+            taken -= rows;
         }
         change
     }

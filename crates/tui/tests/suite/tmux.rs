@@ -300,3 +300,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_window_of_one_cell_loses_nothing_either() {
+    let mut bench = Bench::new(60, 20);
+    bench.draw(&[], &live(), 2);
+    for (number, (columns, rows, row, prints)) in
+        [(1, 1, 0, 1), (41, 2, 0, 0), (20, 4, 0, 0), (20, 5, 0, 0), (9, 1, 0, 0)]
+            .into_iter()
+            .enumerate()
+    {
+        bench.resize(columns, rows);
+        let more: Vec<String> = (0..prints).map(|it| format!("more {number}.{it}")).collect();
+        bench.draw(&more, &live(), row);
+    }
+    bench.resize(60, 20);
+    bench.draw(&[], &live(), 2);
+    let lines = bench.tmux.lines();
+    assert!(lines.iter().any(|line| line.contains("more 0.0")), "{lines:?}");
+}
