@@ -30,6 +30,7 @@ const OWN_TARGETS: &[&str] = &[
     "acp",
     "agentd",
     "agentd_embed",
+    "cloud",
     "config",
     "file_search",
     "file_watch",

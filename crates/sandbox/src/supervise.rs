@@ -418,8 +418,15 @@ impl Supervisor {
                     self.watch.wrote_unread(bytes);
                     self.status = Some(status);
                 }
-                // An answer that came late.
-                first_process::Said::Room { .. } => self.status = Some(status),
+                // An answer that came late, or the reason why the command gave up.
+                first_process::Said::Room { full } => {
+                    self.status = Some(status);
+                    if let Some(exceeded) = self.watch.full().filter(|_| full)
+                        && self.ending.is_none()
+                    {
+                        self.end(exceeded);
+                    }
+                }
                 // The end of the process says the rest.
                 first_process::Said::Nothing => {}
             }

@@ -1,10 +1,10 @@
 //! The door of a server: a Unix socket at which other processes of its home ask for the threads that it has open.
 //! It is named after the owner that leases threads, so the server that finds a thread leased finds the door.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::{Path, PathBuf};
 
@@ -83,7 +83,9 @@ impl Door {
         }
         remove_dead(&folder);
         let path = folder.join(owner);
-        let listener = StdUnixListener::bind(Place::new(&folder, owner)?.path)?;
+        let place = Place::new(&folder, owner)?;
+        let listener = StdUnixListener::bind(&place.path)?;
+        fs::set_permissions(&place.path, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener: UnixListener::from_std(listener)?, path })
     }

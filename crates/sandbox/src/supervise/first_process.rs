@@ -286,7 +286,17 @@ impl First<'_> {
                 self.send(Report::Room { full: is_full() });
             }
             match rustix::process::wait(WaitOptions::empty()) {
-                Ok(Some((pid, status))) if pid == command => return ended(status),
+                Ok(Some((pid, status))) if pid == command => {
+                    let end = ended(status);
+                    // It may have failed because it could start no other process, before the supervisor looked.
+                    if !matches!(end, Ended::Code(0))
+                        && self.prepared.processes.is_some()
+                        && is_full()
+                    {
+                        self.send(Report::Room { full: true });
+                    }
+                    return end;
+                }
                 Ok(_) => {
                     let bytes = limit_calls::reaped().disk_written;
                     if bytes >= reported + STEP {

@@ -87,10 +87,13 @@ impl Watch {
 
     /// The limit of processes, if the machine has so many that the command can have reached it.
     pub(super) fn crowd(&self) -> Option<Exceeded> {
+        let full = self.full()?;
+        (usage::threads_of_machine()? >= full.limit).then_some(full)
+    }
+
+    /// The limit of processes, of a command that can make no more of them.
+    pub(super) fn full(&self) -> Option<Exceeded> {
         let limit = self.limits.processes().filter(|_| !self.counted_by_kernel())?;
-        if usage::threads_of_machine()? < limit {
-            return None;
-        }
         let scope =
             if self.limits.command[1] == Some(limit) { Scope::Command } else { Scope::Group };
         Some(Exceeded { resource: Resource::Processes, scope, limit, reached: limit + 1 })

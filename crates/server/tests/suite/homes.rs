@@ -12,8 +12,10 @@ fn talkative() -> Value {
 }
 
 #[tokio::test]
-async fn a_thread_leased_by_another_server_is_not_taken() {
+async fn a_thread_leased_by_a_server_without_a_door_is_not_taken() {
     let env = TestEnvironment::with_script(&talkative()).await;
+    // No server can make one there.
+    std::fs::write(env.home().join("doors"), "").unwrap();
     let (one, two) = (env.start(), env.start());
     let (mut first, mut second) =
         (one.connect().await, two.connect_with(json!({ "experimentalApi": true })).await);
