@@ -46,7 +46,9 @@ class Messages:
             results = [{"type": "tool_result", "tool_use_id": id, "content": result} for id, *_, result in turn.calls]
             if results:
                 messages.append({"role": "user", "content": results})
-        request = {"model": model, "max_tokens": 1000, "messages": messages}
+        # On some wires a model shows its thoughts only where it is asked for them.
+        thinking = {"type": "enabled", "budget_tokens": 1024}
+        request = {"model": model, "max_tokens": 2000, "messages": messages, "thinking": thinking}
         if exchange.system:
             request["system"] = exchange.system
         if exchange.offers_tools:
@@ -102,7 +104,7 @@ class Chat:
                 ]
             messages.append(message)
             messages += [{"role": "tool", "tool_call_id": id, "content": result} for id, *_, result in turn.calls]
-        request = {"model": model, "messages": messages, "max_completion_tokens": 1000}
+        request = {"model": model, "messages": messages, "max_completion_tokens": 1000, "reasoning_effort": "low"}
         if exchange.temperature is not None:
             request["temperature"] = exchange.temperature
         if exchange.offers_tools:
@@ -158,6 +160,7 @@ class Responses:
             ]
             items += [{"type": "function_call_output", "call_id": id, "output": result} for id, *_, result in turn.calls]
         request = {"model": model, "input": items, "max_output_tokens": 1000, "store": False}
+        request["reasoning"] = {"effort": "low", "summary": "auto"}
         if exchange.system:
             request["instructions"] = exchange.system
         if exchange.temperature is not None:

@@ -59,7 +59,7 @@ def of_anthropic(gateway, stream):
         with client.messages.stream(**request) as events:
             return events.get_final_message()
 
-    request = {"model": "turns", "max_tokens": 4000, "tools": [{"name": "weather", "input_schema": SCHEMA}]}
+    request = {"model": "turns", "max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 1024}, "tools": [{"name": "weather", "input_schema": SCHEMA}]}
     messages = [{"role": "user", "content": QUESTION}]
     first = create(messages=messages, **request)
     thinking, call = first.content
@@ -107,6 +107,7 @@ def of_responses(gateway, stream):
 
     tools = [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": False}]
     request = {"model": "turns", "tools": tools, "include": ["reasoning.encrypted_content"], "store": False}
+    request["reasoning"] = {"effort": "low", "summary": "auto"}
     items = [{"role": "user", "content": QUESTION}]
     first = create(input=items, **request)
     call = first.output[-1]
