@@ -18,6 +18,8 @@ mod demo;
 mod dialect;
 #[cfg(unix)]
 mod doctor;
+#[cfg(unix)]
+mod doors;
 mod exec;
 #[cfg(target_os = "linux")]
 mod first_day;
