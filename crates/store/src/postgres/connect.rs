@@ -124,7 +124,7 @@ impl Server {
         tls: Option<&Arc<ClientConfig>>,
     ) -> Result<Self, StoreError> {
         let mut one = only(options, at);
-        // As other clients of PostgreSQL do, whatever the mode: nobody listens on a socket.
+        // As other clients of PostgreSQL do, whatever the mode: a socket does not leave this machine.
         let is_local = one.get_hostaddrs().is_empty()
             && one.get_hosts().iter().any(|host| !matches!(host, Host::Tcp(_)));
         let tls = match (one.get_ssl_mode(), tls) {

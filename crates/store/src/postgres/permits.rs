@@ -65,7 +65,7 @@ impl Permits {
 
     /// Waits until all operations have ended.
     pub(super) async fn wait_for_all(&self) {
-        // An error would mean that no turn is taken any more.
+        // An error would mean that turns are no longer taken.
         let _ = self.all.acquire_many(self.count).await;
     }
 

@@ -272,7 +272,6 @@ async fn a_new_index_of_a_schema_in_use_delays_no_write() {
                  WHERE wait_event_type = 'Lock' AND query LIKE 'CREATE INDEX%'";
     while client.query(waits, &[]).await.unwrap().is_empty() {
         assert!(!migration.is_finished());
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     store.commit(listed(record("a", 1))).await.unwrap();
     assert!(!migration.is_finished());

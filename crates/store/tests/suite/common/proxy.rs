@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
+
+use tokio::sync::Notify;
 
 /// Where a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,7 @@ pub struct Proxy {
     port: u16,
     state: Arc<Mutex<State>>,
     delay_ends: Arc<Condvar>,
+    statement_came: Arc<Notify>,
 }
 
 impl Proxy {
@@ -64,7 +66,8 @@ impl Proxy {
     pub fn start(server: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let proxy = Self { port, state: Arc::default(), delay_ends: Arc::default() };
+        let (state, delay_ends, statement_came) = Default::default();
+        let proxy = Self { port, state, delay_ends, statement_came };
         let accepting = proxy.clone();
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -148,15 +151,21 @@ impl Proxy {
 
     /// Waits until more than `times` statements with the watched part were sent.
     pub async fn wait_for_more_than(&self, times: u32) {
-        while self.seen() <= times {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        self.wait_until(|| self.seen() > times).await;
     }
 
     /// Waits until a connection was cut, delayed or frozen at a statement.
     pub async fn wait_for_a_cut(&self) {
-        while self.cuts() == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        self.wait_until(|| self.cuts() > 0).await;
+    }
+
+    async fn wait_until(&self, is_so: impl Fn() -> bool) {
+        loop {
+            let next = self.statement_came.notified();
+            if is_so() {
+                return;
+            }
+            next.await;
         }
     }
 
@@ -192,7 +201,9 @@ impl Proxy {
                 }
                 is_first = false;
                 stay_if(&freezes);
-                match proxy.next_fault(&bytes[..count]) {
+                let fault = proxy.next_fault(&bytes[..count]);
+                proxy.statement_came.notify_waiters();
+                match fault {
                     Some(Fault::Cut(Cut::Before)) => break,
                     Some(Fault::Cut(Cut::After)) => *drops.lock().unwrap() = true,
                     Some(Fault::Freeze) => {
