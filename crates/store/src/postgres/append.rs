@@ -73,8 +73,8 @@ struct NewFragment<'w> {
 /// The transaction that stores the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// As a commit of their own, which the fence counts.
-    Alone,
+    /// As a commit of their own, which has this random number, and which the fence counts.
+    Alone(i64),
     /// In a transaction that has locked the thread, and counts by itself.
     Within,
 }
@@ -228,9 +228,10 @@ impl<'w> Append<'w> {
         let mut statement = Statement::default();
         let fenced = [fence.thread.into(), me.into(), fence.epoch.into(), fence.seq.into()];
         statement.values.extend(fenced);
-        statement.part(match mode {
-            Mode::Alone => {
-                "fence AS (UPDATE #lease SET last_seq = last_seq + 1
+        let fence = match mode {
+            Mode::Alone(token) => {
+                statement.values.push(token.into());
+                "fence AS (UPDATE #lease SET last_seq = last_seq + 1, appended_by = $5
                      WHERE thread = $1 AND owner = $2 AND epoch = $3 AND last_seq = $4
                      RETURNING thread)"
             }
@@ -238,7 +239,8 @@ impl<'w> Append<'w> {
                 "fence AS (SELECT thread FROM #lease
                      WHERE thread = $1 AND owner = $2 AND epoch = $3 AND last_seq = $4)"
             }
-        });
+        };
+        statement.part(fence);
         self.set_columns(&mut statement);
         self.insert_turns(&mut statement, mode);
         self.end_turns(&mut statement);
@@ -253,7 +255,10 @@ impl<'w> Append<'w> {
         };
         let parts = statement.parts.join(", ");
         let sql = format!("WITH {parts} SELECT thread, {started} FROM fence");
-        let stored = connection.row(&sql, &statement.values).await?;
+        let stored = match mode {
+            Mode::Alone(_) => connection.prompt_row(&sql, &statement.values, self.bytes).await?,
+            Mode::Within => connection.row(&sql, &statement.values).await?,
+        };
         let Some(row) = stored else { return Ok(None) };
         let mut columns = Columns::of(&row);
         columns.int()?;
@@ -297,7 +302,7 @@ impl<'w> Append<'w> {
         }
         // Alone, a turn that exists fails the statement; in a transaction, it would fail all of that.
         let otherwise = match mode {
-            Mode::Alone => "",
+            Mode::Alone(_) => "",
             Mode::Within => "ON CONFLICT (thread, id) DO NOTHING",
         };
         let end = |turn: &Started<'_>| self.ended.get(&turn.ordinal);

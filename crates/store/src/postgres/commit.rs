@@ -1,30 +1,23 @@
-//! Commits: which threads a write holds, how it is sent, and what became of it when the connection
-//! was lost on the way.
+//! Commits: which threads a write holds, and how it is sent.
 //!
-//! A commit whose answer is lost may have taken effect. The fence of its threads tells: it counts
-//! the appends, and only their owner appends. So the same commit is sent again only if the count
-//! shows that it has not been stored. Where an outage lasts too long to find that out, the thread is
-//! no longer open for writing here: only opening it again shows what it is like.
+//! A commit whose answer is lost may have taken effect. Its threads tell (`outcome.rs`): they hold a
+//! number of their last append. So the same commit is sent again only if it has not been stored.
+//! Where an outage lasts too long to find that out, the thread is no longer open for writing here:
+//! only opening it again shows what it is like.
 
-use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, Hasher};
-use std::time::{Duration, Instant};
 
 use super::append::{Append, Mode};
 use super::connection::Connection;
 use super::failure::Failure;
 use super::inner::Inner;
+use super::outcome::{learn, was_written, was_written_unloaded};
 use super::owned::{Held, Owned};
 use super::recovery::{self, Taken};
-use super::rows::{Fence, Transaction, lost, places_of};
-use super::value::{Columns, Value};
+use super::retry::Retry;
+use super::rows::{Fence, Transaction, places_of};
+use super::value::{Value, random};
 use crate::{OpenedThread, OrphanedTurn, StoreError, Write};
-
-/// Attempts of a transaction that conflicts with others.
-const MAX_CONFLICTS: u32 = 6;
-/// First and longest wait before something is tried again.
-const WAITS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
 /// Stores all writes or none.
 pub(super) async fn commit(inner: &Inner, writes: &[Write]) -> Result<(), StoreError> {
@@ -68,19 +61,33 @@ async fn attempt(
         connection.give_back();
         return Ok(());
     }
-    if append(inner, &connection, me, writes, held).await? {
+    if append(inner, &connection, (me, token), writes, held).await? {
         connection.give_back();
         return Ok(());
     }
     let outcome = transact(inner, &connection, (me, token), writes, held).await;
-    connection.give_back_after(outcome).await
+    if !is_ambiguous || !matches!(&outcome, Err(Failure::Store(_))) {
+        return connection.give_back_after(outcome).await;
+    }
+    // An earlier attempt may have been under way still, and have taken effect in the meantime. So
+    // the thread is no longer as this one expects it.
+    connection.roll_back().await?;
+    let outcome = match was_written(inner, &connection, token, writes, held).await {
+        Ok(true) => learn(inner, &connection, me, held).await,
+        Ok(false) | Err(Failure::Store(_)) => outcome,
+        Err(failure) => return Err(failure),
+    };
+    if !outcome.as_ref().is_err_and(Failure::taints_connection) {
+        connection.give_back();
+    }
+    outcome
 }
 
 /// Stores writes that only append to one thread, in one statement; `false` if nothing was stored.
 async fn append(
     inner: &Inner,
     connection: &Connection,
-    me: &str,
+    (me, token): (&str, i64),
     writes: &[Write],
     held: &mut Held,
 ) -> Result<bool, Failure> {
@@ -94,7 +101,7 @@ async fn append(
     let places = owned.places.clone().unwrap_or_default();
     let Some(append) = Append::of(writes, &places) else { return Ok(false) };
     let name = (inner.tenant.as_str(), me, thread.as_str());
-    match append.store(connection, name, fence, Mode::Alone).await {
+    match append.store(connection, name, fence, Mode::Alone(token)).await {
         Ok(Some(places)) => {
             fence.seq += 1;
             **slot = Some(Owned { fence, places: Some(places) });
@@ -116,8 +123,7 @@ async fn transact(
     held: &mut Held,
 ) -> Result<(), Failure> {
     let known = held.fences();
-    let mut transaction = inner.transaction(connection, me, &known);
-    transaction.token = token;
+    let mut transaction = inner.transaction(connection, (me, token), &known);
     connection.begin().await?;
     transaction.apply_all(writes).await?;
     transaction.count_appends().await?;
@@ -127,98 +133,6 @@ async fn transact(
         **slot = after.get(id).map(|fence| Owned { fence: *fence, places: None });
     }
     Ok(())
-}
-
-/// Reads the fences of held threads after a commit whose answer was lost.
-async fn learn(
-    inner: &Inner,
-    connection: &Connection,
-    me: &str,
-    held: &mut Held,
-) -> Result<(), Failure> {
-    let ids = Value::texts(held.0.keys().map(String::as_str));
-    let rows = connection
-        .rows(
-            "SELECT thread.id, thread.pk, lease.epoch, lease.last_seq
-             FROM #thread AS thread JOIN #lease AS lease ON lease.thread = thread.pk
-             WHERE thread.tenant = $1 AND thread.id = ANY ($2) AND lease.owner = $3",
-            &[inner.tenant.as_str().into(), ids, me.into()],
-        )
-        .await?;
-    held.reset();
-    for row in &rows {
-        let mut columns = Columns::of(row);
-        let id = columns.text()?;
-        let fence = Fence { thread: columns.int()?, epoch: columns.int()?, seq: columns.int()? };
-        held.set(&id, Some(Owned { fence, places: None }));
-    }
-    Ok(())
-}
-
-/// Returns whether a commit whose answer was lost is stored. Waits for a transaction that is still
-/// under way.
-async fn was_written(
-    inner: &Inner,
-    connection: &Connection,
-    token: i64,
-    writes: &[Write],
-    held: &Held,
-) -> Result<bool, Failure> {
-    if let Some((id, fence)) = held.fences().into_iter().next() {
-        let deletes =
-            |write: &Write| matches!(write, Write::DeleteThread { thread } if *thread == id);
-        return match state_of(connection, fence).await? {
-            State::Before => Ok(false),
-            State::After => Ok(true),
-            State::Gone if writes.iter().any(deletes) => Ok(true),
-            State::Gone | State::Later => Err(lost(&id)),
-        };
-    }
-    // All threads of the commit are new, or this node does not own them.
-    let created = writes.iter().find_map(Write::creates);
-    let Some(created) = created else { return Ok(false) };
-    let found = connection
-        .row(
-            "SELECT 1 FROM #thread AS thread JOIN #lease AS lease ON lease.thread = thread.pk
-             WHERE thread.tenant = $1 AND thread.id = $2 AND lease.created_by = $3
-             FOR SHARE OF lease",
-            &[inner.tenant.as_str().into(), created.into(), token.into()],
-        )
-        .await?;
-    Ok(found.is_some())
-}
-
-fn random() -> i64 {
-    // Keys of the hasher are random.
-    RandomState::new().build_hasher().finish().cast_signed()
-}
-
-/// The state of a thread compared with a fence.
-enum State {
-    /// The append has not been stored.
-    Before,
-    /// The append, and none after it, is stored.
-    After,
-    /// Another owner has the thread, or wrote to it.
-    Later,
-    /// The thread is deleted.
-    Gone,
-}
-
-async fn state_of(connection: &Connection, fence: Fence) -> Result<State, Failure> {
-    let locked = "SELECT epoch, last_seq FROM #lease WHERE thread = $1 FOR SHARE";
-    let Some(row) = connection.row(locked, &[fence.thread.into()]).await? else {
-        return Ok(State::Gone);
-    };
-    let mut columns = Columns::of(&row);
-    let (epoch, seq) = (columns.int()?, columns.int()?);
-    Ok(if epoch == fence.epoch && seq == fence.seq + 1 {
-        State::After
-    } else if epoch <= fence.epoch && seq == fence.seq {
-        State::Before
-    } else {
-        State::Later
-    })
 }
 
 /// Takes the lease of a thread, and claims its orphaned turns.
@@ -253,7 +167,7 @@ async fn take_and_read(
     let opened = async {
         let (connection, tenant) = (&connection, inner.tenant.as_str());
         let known = held.fences();
-        let mut transaction = inner.transaction(connection, me, &known);
+        let mut transaction = inner.transaction(connection, (me, random()), &known);
         connection.begin().await?;
         let Taken { fence, .. } = recovery::take(&mut transaction, thread).await?;
         let orphans = recovery::claim_of(connection, me, fence.thread).await?;
@@ -321,58 +235,57 @@ pub(super) async fn write_unloaded(
 ) -> Result<(), StoreError> {
     let mut held = inner.owned.lock(BTreeSet::from([thread.to_owned()])).await;
     let mut retry = Retry::new(inner, thread, false);
-    let mut sent = None;
+    let (token, mut sent) = (random(), None);
     let outcome = loop {
         let me = match retry.me() {
             Ok(me) => me,
             Err(error) => break Err(error),
         };
-        let attempt = take_and_write(inner, &me, (thread, writes), &mut held, &mut sent);
+        let attempt = take_and_write(inner, (&me, token), (thread, writes), &mut held, &mut sent);
         let outcome = retry.within_lease(attempt).await;
         if let Some(outcome) = retry.next(outcome).await {
             break outcome.and_then(|()| retry.still(&me));
         }
     };
-    if retry.is_ambiguous && outcome.is_err() {
+    let is_lost = matches!(outcome, Err(StoreError::LeaseLost { .. }));
+    if is_lost || retry.is_ambiguous && outcome.is_err() {
         held.reset();
     }
     inner.owned.unlock(held);
     outcome
 }
 
+/// One attempt. `sent` is the thread as the attempt before took it, if that sent its commit.
 async fn take_and_write(
     inner: &Inner,
-    me: &str,
+    (me, token): (&str, i64),
     (thread, writes): (&str, &[Write]),
     held: &mut Held,
-    sent: &mut Option<Fence>,
+    sent: &mut Option<Taken>,
 ) -> Result<(), Failure> {
     let connection = inner.database.connection().await?;
-    if let Some(fence) = sent.take() {
-        let deletes = writes.iter().any(|write| matches!(write, Write::DeleteThread { .. }));
-        match state_of(&connection, fence).await? {
-            State::Before => {}
-            State::Gone if !deletes => return Err(super::rows::not_found(thread)),
-            State::After | State::Gone => {
-                learn(inner, &connection, me, held).await?;
-                connection.give_back();
-                return Ok(());
-            }
-            State::Later => return Err(lost(thread)),
+    if let Some(before) = *sent {
+        // `sent` stays until that is known: the answer to this can be lost, too.
+        if was_written_unloaded(&connection, token, (thread, writes), before).await? {
+            learn(inner, &connection, me, held).await?;
+            connection.give_back();
+            return Ok(());
         }
+        *sent = None;
     }
     let written = async {
         let known = held.fences();
-        let mut transaction = inner.transaction(&connection, me, &known);
+        let mut transaction = inner.transaction(&connection, (me, token), &known);
         connection.begin().await?;
-        let Taken { fence, held_before } = recovery::take(&mut transaction, thread).await?;
+        let taken = recovery::take(&mut transaction, thread).await?;
+        let Taken { fence, held_before } = taken;
         transaction.apply_all(writes).await?;
         transaction.count_appends().await?;
         if !held_before {
             let release = "UPDATE #lease SET owner = NULL WHERE thread = $1 AND owner = $2";
             connection.execute(release, &[Value::from(fence.thread), me.into()]).await?;
         }
-        *sent = Some(fence);
+        *sent = Some(taken);
         connection.end().await?;
         let after = transaction.locked.get(thread).filter(|_| held_before);
         held.set(thread, after.map(|fence| Owned { fence: *fence, places: None }));
@@ -380,97 +293,6 @@ async fn take_and_write(
     };
     let written = written.await;
     connection.give_back_after(written).await
-}
-
-/// Tries something again after an outage or a conflict, as long as the lease of the node lasts and
-/// for [`Membership::patience`](super::node::Membership::patience) at most.
-pub(super) struct Retry<'i> {
-    inner: &'i Inner,
-    thread: String,
-    /// Nothing is tried from here on.
-    until: Instant,
-    conflicts: u32,
-    wait: Duration,
-    /// True if an earlier attempt may have taken effect.
-    is_ambiguous: bool,
-    /// True if the caller should have the lease of the thread already.
-    is_owned: bool,
-    last: Option<StoreError>,
-}
-
-impl<'i> Retry<'i> {
-    fn new(inner: &'i Inner, thread: &str, is_owned: bool) -> Self {
-        let (wait, _) = WAITS;
-        let (thread, until) = (thread.to_owned(), Instant::now() + inner.membership.patience());
-        let (conflicts, is_ambiguous, last) = (0, false, None);
-        Self { inner, thread, until, conflicts, wait, is_ambiguous, is_owned, last }
-    }
-
-    /// The name of the node, while its lease lasts.
-    ///
-    /// # Errors
-    /// The error of the last attempt, or else that the lease of the thread or of the node is over.
-    fn me(&mut self) -> Result<String, StoreError> {
-        let now = Instant::now();
-        if let Some(error) = self.last.take_if(|_| now >= self.until) {
-            return Err(error);
-        }
-        match self.inner.membership.id_if_alive(now) {
-            Some(me) => Ok(me),
-            None => Err(self.last.take().unwrap_or_else(|| match self.is_owned {
-                true => StoreError::LeaseLost { thread: self.thread.clone() },
-                false => self.inner.out_of_contact(),
-            })),
-        }
-    }
-
-    /// Refuses to acknowledge what was done under a lease that is over.
-    fn still(&self, me: &str) -> Result<(), StoreError> {
-        match self.inner.membership.id_if_alive(Instant::now()) {
-            Some(now) if now == me => Ok(()),
-            _ => Err(StoreError::LeaseLost { thread: self.thread.clone() }),
-        }
-    }
-
-    async fn within_lease<T>(
-        &self,
-        attempt: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        let mut attempt = std::pin::pin!(attempt);
-        loop {
-            // A renewal in the meantime leaves more time.
-            let now = Instant::now();
-            let left = self.inner.membership.time_left(now);
-            let left = left.min(self.until.saturating_duration_since(now));
-            if left.is_zero() {
-                return Err(Failure::Late);
-            }
-            if let Ok(outcome) = tokio::time::timeout(left, &mut attempt).await {
-                return outcome;
-            }
-        }
-    }
-
-    /// The final outcome, or `None` to try again.
-    async fn next<T>(&mut self, outcome: Result<T, Failure>) -> Option<Result<T, StoreError>> {
-        let failure = match outcome {
-            Ok(done) => return Some(Ok(done)),
-            Err(failure) => failure,
-        };
-        if failure.is_conflict() && self.conflicts < MAX_CONFLICTS {
-            self.conflicts += 1;
-            return None;
-        }
-        if !failure.is_passing() {
-            return Some(Err(self.inner.database.error(failure)));
-        }
-        self.is_ambiguous = true;
-        self.last = Some(self.inner.database.error(failure));
-        tokio::time::sleep(self.wait).await;
-        let (_, longest) = WAITS;
-        self.wait = (self.wait * 2).min(longest);
-        None
-    }
 }
 
 impl Write {
@@ -492,7 +314,7 @@ impl Write {
     }
 
     /// The thread that the write creates.
-    fn creates(&self) -> Option<&str> {
+    pub(super) fn creates(&self) -> Option<&str> {
         match self {
             Self::CreateThread(record) | Self::Fork { record, .. } => Some(&record.id),
             _ => None,
@@ -504,10 +326,10 @@ impl Inner {
     fn transaction<'c>(
         &'c self,
         connection: &'c Connection,
-        me: &'c str,
+        (me, token): (&'c str, i64),
         known: &'c BTreeMap<String, Fence>,
     ) -> Transaction<'c> {
-        let (locked, token) = (BTreeMap::new(), random());
+        let locked = BTreeMap::new();
         Transaction { connection, tenant: &self.tenant, me, locked, known, token }
     }
 }

@@ -9,12 +9,14 @@ use rustls::ClientConfig;
 /// A store in a schema of a PostgreSQL database, which several nodes can have open.
 #[derive(Clone)]
 pub struct PostgresConfig {
-    /// `postgres://USER:PASSWORD@HOST/DATABASE`. With `sslmode=require`, the certificate of the
-    /// server is verified with `tls`.
+    /// `postgres://USER:PASSWORD@HOST/DATABASE`, also with a list of hosts, of which the one that can
+    /// be written is used. With `tls`, connections to hosts are encrypted unless `sslmode=disable` is
+    /// given, and the certificate of the server is verified.
     pub url: String,
     /// The schema of the tables, which [`crate::migrate`] creates.
     pub schema: String,
-    /// Roots and identity for TLS; `None` refuses a URL that requires TLS.
+    /// Roots and identity for TLS; `None` refuses a URL that requires TLS. Sockets of this machine use
+    /// none.
     pub tls: Option<Arc<ClientConfig>>,
     /// A unique name of this open store, such as a UUID. The leases of threads are taken under it.
     pub owner: String,
@@ -25,7 +27,7 @@ pub struct PostgresConfig {
     /// Statements are prepared once a connection, which saves the server about a millisecond for each
     /// append. Must be off where a pool of transactions is between, such as PgBouncer's.
     pub prepares: bool,
-    /// Largest number of connections; at least 2.
+    /// Largest number of connections; at least 3: for reads, writes and renewals of the lease.
     pub connections: usize,
     /// Time after its last renewal at which other nodes may take the threads of this one. It is
     /// renewed four times in this time.
@@ -46,6 +48,11 @@ impl PostgresConfig {
             connections: 8,
             lease: Duration::from_secs(8),
         }
+    }
+
+    /// Largest number of connections that is used.
+    pub(super) fn connections(&self) -> usize {
+        self.connections.max(3)
     }
 }
 

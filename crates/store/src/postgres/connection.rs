@@ -4,27 +4,32 @@
 //! So statements are unnamed unless the configuration wants them prepared, and no
 //! setting outlives its transaction.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
-use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Config, NoTls, Row, Statement};
+use tokio_postgres::{Row, Statement};
 
 use crate::StoreError;
-use crate::error::Fault;
 
 use super::config::PostgresConfig;
-use super::failure::{Failure, described};
-use super::tls::Connector;
+use super::connect::{Servers, bad_url};
+use super::failure::Failure;
 use super::value::Value;
 
 /// Time limit for opening a connection, and for waiting for a free one.
 const CONNECT: Duration = Duration::from_secs(3);
+/// Time limit for the answer to a statement: longer than the server's own, so that only a connection
+/// without an end reaches it.
+const ANSWER: Duration = Duration::from_secs(11);
+/// The same of a statement that does little. A slower one goes on, if it does, while its outcome is
+/// looked for on another connection.
+const PROMPT: Duration = Duration::from_secs(3);
+/// Bytes that are sent in a second at least.
+const SLOWEST: usize = 1 << 20;
 /// Time limit of a statement and of a wait for a lock inside of a transaction, for the server.
 const LIMITS: &str = "SET LOCAL statement_timeout = 10000; SET LOCAL lock_timeout = 5000; \
      SET LOCAL idle_in_transaction_session_timeout = 10000";
@@ -44,25 +49,12 @@ pub(super) struct Database {
 impl Database {
     /// Opens no connection yet.
     pub(super) fn new(config: &PostgresConfig) -> Result<Self, StoreError> {
-        let mut options: Config = config.url.parse().map_err(|error| {
-            let why = described(&error);
-            bad_url(&format!("it is not the URL of a PostgreSQL database ({why})"))
-        })?;
-        let place: Arc<str> = place_of(&options).into();
-        options.connect_timeout(CONNECT).tcp_user_timeout(Duration::from_secs(10));
-        if options.get_application_name().is_none() {
-            options.application_name("agentd");
-        }
+        let servers = Servers::of(&config.url, config.tls.as_ref())?;
+        let (options, place) = (servers.options.clone(), Arc::clone(&servers.place));
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = match (options.get_ssl_mode(), &config.tls) {
-            (SslMode::Disable, _) | (SslMode::Prefer, None) => {
-                Manager::from_config(options, NoTls, recycling)
-            }
-            (_, Some(tls)) => Manager::from_config(options, Connector(Arc::clone(tls)), recycling),
-            (_, None) => return Err(bad_url("it requires TLS, for which no roots are given")),
-        };
+        let manager = Manager::from_connect(options, servers, recycling);
         let pool = Pool::builder(manager)
-            .max_size(config.connections.max(2))
+            .max_size(config.connections())
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(CONNECT))
             .create_timeout(Some(CONNECT))
@@ -82,7 +74,20 @@ impl Database {
             other => Failure::NoConnection(other.to_string()),
         })?;
         let (prefix, prepares) = (Arc::clone(&self.prefix), self.prepares);
-        Ok(Connection { client: Some(client), prefix, prepares })
+        Ok(Connection { client: Some(client), prefix, prepares, limit: Some(ANSWER) })
+    }
+
+    /// Closes the connections that are not in use after one of them gave no answer: if its server
+    /// failed, they lead there, too.
+    pub(super) fn note(&self, failure: &Failure) {
+        if matches!(failure, Failure::Late) {
+            self.close_idle();
+        }
+    }
+
+    /// Closes the connections that are not in use.
+    pub(super) fn close_idle(&self) {
+        drop(self.pool.retain(|_, _| false));
     }
 
     /// A failure as an error about this database.
@@ -91,41 +96,61 @@ impl Database {
     }
 }
 
-fn bad_url(why: &str) -> StoreError {
-    StoreError::Unavailable(Fault::new(format!(
-        "the URL of the thread store cannot be used: {why}; write \
-         postgres://USER:PASSWORD@HOST/DATABASE?sslmode=require"
-    )))
-}
-
-fn place_of(options: &Config) -> String {
-    let mut place = "PostgreSQL at".to_owned();
-    let ports = options.get_ports();
-    for (at, host) in options.get_hosts().iter().enumerate() {
-        let separator = if at > 0 { "," } else { " " };
-        let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
-        // A `String` takes any text.
-        let _ = match host {
-            Host::Tcp(name) => write!(place, "{separator}{name}:{port}"),
-            #[cfg(unix)]
-            Host::Unix(path) => write!(place, "{separator}{}:{port}", path.display()),
-        };
-    }
-    let _ = write!(place, "/{}", options.get_dbname().unwrap_or_default());
-    place
-}
-
 /// A connection in use. Dropped halfway through a transaction or a statement, it is closed: the rest
 /// of that would delay the next user.
 pub(super) struct Connection {
     client: Option<Object>,
-    prefix: Arc<str>,
+    /// The prefix of tables: a quoted schema and a dot.
+    pub(super) prefix: Arc<str>,
     prepares: bool,
+    /// Time limit for the answer to a statement.
+    limit: Option<Duration>,
 }
 
 impl Connection {
+    /// Waits for answers as long as it takes from now on.
+    pub(super) fn without_limit(mut self) -> Self {
+        self.limit = None;
+        self
+    }
+
     /// Runs a statement. `#` in it stands for the schema.
     pub(super) async fn rows(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Failure> {
+        within(self.limit, self.query(sql, values)).await
+    }
+
+    pub(super) async fn row(&self, sql: &str, values: &[Value]) -> Result<Option<Row>, Failure> {
+        Ok(self.rows(sql, values).await?.into_iter().next())
+    }
+
+    /// The same for a statement that only adds `bytes`.
+    pub(super) async fn prompt_row(
+        &self,
+        sql: &str,
+        values: &[Value],
+        bytes: usize,
+    ) -> Result<Option<Row>, Failure> {
+        let seconds = u64::try_from(bytes / SLOWEST).unwrap_or(u64::MAX);
+        let limit = PROMPT.saturating_add(Duration::from_secs(seconds));
+        let rows = within(Some(limit), self.query(sql, values)).await?;
+        Ok(rows.into_iter().next())
+    }
+
+    /// Runs a statement, and returns the number of rows that it changed.
+    pub(super) async fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, Failure> {
+        let client = self.client()?;
+        let sql = sql.replace('#', &self.prefix);
+        let execute = async {
+            if self.prepares {
+                let statement = self.prepared(&sql, values).await?;
+                return Ok(client.execute(&statement, &parameters(values)).await?);
+            }
+            Ok(client.execute_typed(&sql, &typed(values)).await?)
+        };
+        within(self.limit, execute).await
+    }
+
+    async fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Failure> {
         let client = self.client()?;
         let sql = sql.replace('#', &self.prefix);
         if self.prepares {
@@ -135,47 +160,44 @@ impl Connection {
         Ok(client.query_typed(&sql, &typed(values)).await?)
     }
 
-    pub(super) async fn row(&self, sql: &str, values: &[Value]) -> Result<Option<Row>, Failure> {
-        Ok(self.rows(sql, values).await?.into_iter().next())
-    }
-
-    /// Runs a statement, and returns the number of rows that it changed.
-    pub(super) async fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, Failure> {
-        let client = self.client()?;
-        let sql = sql.replace('#', &self.prefix);
-        if self.prepares {
-            let statement = self.prepared(&sql, values).await?;
-            return Ok(client.execute(&statement, &parameters(values)).await?);
-        }
-        Ok(client.execute_typed(&sql, &typed(values)).await?)
-    }
-
     /// The statement with the types of these values, prepared on this connection.
     async fn prepared(&self, sql: &str, values: &[Value]) -> Result<Statement, Failure> {
         let types: Vec<Type> = values.iter().map(Value::kind).collect();
         Ok(self.client()?.prepare_typed_cached(sql, &types).await?)
     }
 
-    /// Runs statements without values.
+    /// Runs statements without values. `#` in them stands for the schema.
     pub(super) async fn batch(&self, sql: &str) -> Result<(), Failure> {
-        Ok(self.client()?.batch_execute(&sql.replace('#', &self.prefix)).await?)
+        self.raw_batch(&sql.replace('#', &self.prefix)).await
+    }
+
+    /// Runs statements without values, which may contain names with `#`.
+    pub(super) async fn raw_batch(&self, sql: &str) -> Result<(), Failure> {
+        self.batch_within(self.limit, sql).await
+    }
+
+    async fn batch_within(&self, limit: Option<Duration>, sql: &str) -> Result<(), Failure> {
+        let client = self.client()?;
+        within(limit, async { Ok(client.batch_execute(sql).await?) }).await
     }
 
     pub(super) async fn begin(&self) -> Result<(), Failure> {
-        self.batch(&format!("BEGIN ISOLATION LEVEL READ COMMITTED; {LIMITS}")).await
+        let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {LIMITS}");
+        self.batch_within(Some(PROMPT), &begin).await
     }
 
     /// Begins a transaction whose reads see one state.
     pub(super) async fn begin_snapshot(&self) -> Result<(), Failure> {
-        self.batch(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {LIMITS}")).await
+        let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {LIMITS}");
+        self.batch_within(Some(PROMPT), &begin).await
     }
 
     pub(super) async fn end(&self) -> Result<(), Failure> {
-        self.batch("COMMIT").await
+        self.raw_batch("COMMIT").await
     }
 
     pub(super) async fn roll_back(&self) -> Result<(), Failure> {
-        self.batch("ROLLBACK").await
+        self.batch_within(Some(PROMPT), "ROLLBACK").await
     }
 
     /// Returns the connection to the pool.
@@ -202,6 +224,17 @@ impl Connection {
     fn client(&self) -> Result<&Object, Failure> {
         let missing = || Failure::NoConnection("the connection was given back".to_owned());
         self.client.as_ref().ok_or_else(missing)
+    }
+}
+
+/// The answer, if it comes in time.
+async fn within<T>(
+    limit: Option<Duration>,
+    answer: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, answer).await.unwrap_or(Err(Failure::Late)),
+        None => answer.await,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Errors of PostgreSQL and of connections to it, and how they read as those of a store.
 
+use std::time::Duration;
+
 use tokio_postgres::error::{DbError, SqlState};
 
 use crate::StoreError;
@@ -14,6 +16,8 @@ pub(super) enum Failure {
     NoConnection(String),
     /// No answer came in time. The statement may take effect.
     Late,
+    /// No operation before this one ended in this time.
+    Busy(Duration),
     /// A column has an impossible value.
     Damaged(String),
 }
@@ -32,7 +36,7 @@ impl Failure {
                 Some(reported) => is_outage(reported),
                 None => is_of_connection(error),
             },
-            Self::Store(_) | Self::Damaged(_) => false,
+            Self::Store(_) | Self::Busy(_) | Self::Damaged(_) => false,
         }
     }
 
@@ -53,7 +57,7 @@ impl Failure {
 
     /// True if the connection cannot be used again.
     pub(super) fn taints_connection(&self) -> bool {
-        !matches!(self, Self::Store(_) | Self::Damaged(_)) && !self.is_duplicate()
+        !matches!(self, Self::Store(_) | Self::Busy(_) | Self::Damaged(_)) && !self.is_duplicate()
     }
 
     pub(super) fn code(&self) -> Option<&SqlState> {
@@ -69,16 +73,31 @@ impl Failure {
             Self::Store(error) => error,
             Self::NoConnection(why) => unreachable(place, &why),
             Self::Late => unreachable(place, "it did not answer in time"),
+            Self::Busy(time) => StoreError::Unavailable(Fault::new(format!(
+                "{place} is too slow: as many operations as it has connections for took longer than \
+                 {} s; see what its server is busy with, then try again",
+                time.as_secs()
+            ))),
             Self::Damaged(detail) => StoreError::Damaged(Fault::new(format!(
                 "the threads in {place} are damaged ({detail}); restore a backup"
             ))),
             Self::Database(error) => {
                 let why = described(&error);
-                let full = [SqlState::DISK_FULL, SqlState::PROGRAM_LIMIT_EXCEEDED];
                 let found = match error.code() {
-                    Some(code) if full.contains(code) => StoreError::Full(Fault::new(format!(
-                        "no space left in {place} ({why}); free some, then try again"
-                    ))),
+                    Some(code) if *code == SqlState::DISK_FULL => StoreError::Full(Fault::new(
+                        format!("no space left in {place} ({why}); free some, then try again"),
+                    )),
+                    Some(code) if *code == SqlState::PROGRAM_LIMIT_EXCEEDED => {
+                        StoreError::Unavailable(Fault::new(format!(
+                            "{place} cannot store this ({why}); ids have at most 2.6 kB there"
+                        )))
+                    }
+                    Some(code) if *code == SqlState::QUERY_CANCELED => {
+                        StoreError::Unavailable(Fault::new(format!(
+                            "{place} took too long ({why}); ask for less, or see what its server is \
+                             busy with, then try again"
+                        )))
+                    }
                     Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
                         StoreError::Unavailable(Fault::new(format!(
                             "{place} refuses this user ({why}); grant it all rights on the schema"
@@ -108,13 +127,15 @@ fn unreachable(place: &str, why: &str) -> StoreError {
     )))
 }
 
-/// Classes: 08 connection, 53 resources except a full disk, 57 operator intervention, 58 system
-/// error; 25006: the server is a standby or read-only.
+/// Classes: 08 connection, 53 resources except a full disk, 57 operator intervention except a
+/// statement that was cancelled, also by its time limit, 58 system error; 25006: the server is a
+/// standby or read-only.
 fn is_outage(error: &DbError) -> bool {
+    const NOT_PASSING: [SqlState; 2] = [SqlState::DISK_FULL, SqlState::QUERY_CANCELED];
     let code = error.code();
     let class = &code.code()[..2];
     *code == SqlState::READ_ONLY_SQL_TRANSACTION
-        || (*code != SqlState::DISK_FULL && ["08", "53", "57", "58"].contains(&class))
+        || (!NOT_PASSING.contains(code) && ["08", "53", "57", "58"].contains(&class))
 }
 
 /// A value of the wrong type is a fault of this program; all others concern the connection.

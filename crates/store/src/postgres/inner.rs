@@ -1,14 +1,16 @@
 //! The state that the operations of an open store share, and its membership, which a task renews.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::time::Instant;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use super::config::PostgresConfig;
 use super::connection::Database;
 use super::failure::Failure;
 use super::node::{self, Membership};
 use super::owned::OwnedThreads;
+use super::permits::{self, Permit, Permits, Use};
 use super::schema;
 use crate::StoreError;
 use crate::error::Fault;
@@ -20,9 +22,7 @@ pub(super) struct Inner {
     pub(super) membership: Membership,
     pub(super) owned: OwnedThreads,
     holder: String,
-    /// One permit an operation: one less than there are connections, so that a renewal always gets one.
-    permits: Arc<Semaphore>,
-    all_permits: u32,
+    permits: Permits,
 }
 
 impl Inner {
@@ -30,14 +30,12 @@ impl Inner {
     pub(super) async fn open(config: &PostgresConfig) -> Result<Self, StoreError> {
         let database = Database::new(config)?;
         let membership = Membership::new(&config.owner, config.lease);
-        let operations = config.connections.max(2) - 1;
         let inner = Self {
             tenant: config.tenant.clone(),
             membership,
             owned: OwnedThreads::default(),
             holder: config.holder.clone(),
-            permits: Arc::new(Semaphore::new(operations)),
-            all_permits: u32::try_from(operations).unwrap_or(u32::MAX),
+            permits: Permits::new(config.connections(), permits::MAX_WAIT),
             database,
         };
         let opened = async {
@@ -53,31 +51,52 @@ impl Inner {
     }
 
     /// Waits for a turn to run an operation.
-    pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit, StoreError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        permit.map_err(|_| StoreError::Closed)
+    pub(super) async fn permit(&self, of: Use) -> Result<Permit, StoreError> {
+        self.permits.acquire(of).await.map_err(|failure| self.database.error(failure))
     }
 
-    /// Renews the membership until the store is closed, then leaves. `stopped` receives the channel
-    /// for the end of that.
-    pub(super) async fn serve(&self, mut stopped: oneshot::Receiver<oneshot::Sender<()>>) {
-        let mut is_registered = true;
-        let closer = loop {
+    /// Renews the membership until the store is closed and its operations have ended, then leaves.
+    /// `stopped` receives the channel for the end of that.
+    pub(super) async fn serve(&self, stopped: oneshot::Receiver<oneshot::Sender<()>>) {
+        let closer = {
+            let mut renewals = std::pin::pin!(self.renew_forever());
+            let closer = tokio::select! {
+                closer = stopped => closer,
+                never = &mut renewals => match never {},
+            };
+            // All operations end before that, unless the server has failed.
+            let ended =
+                tokio::time::timeout(self.membership.patience(), self.permits.wait_for_all());
             tokio::select! {
-                closer = &mut stopped => break closer,
-                () = tokio::time::sleep(self.membership.interval()) => {}
+                _ = ended => {}
+                never = &mut renewals => match never {},
             }
-            // An outage shows in the operations, which are refused when the lease is over.
-            let renewal =
-                tokio::time::timeout(self.membership.interval(), self.renew(is_registered));
-            if let Ok(Ok(renewed)) = renewal.await {
-                is_registered = renewed;
-            }
+            closer
         };
-        self.finish().await;
+        self.permits.close();
+        self.leave().await;
         if let Ok(closer) = closer {
             // A caller that stopped waiting has nothing to do with it.
             let _ = closer.send(());
+        }
+    }
+
+    async fn renew_forever(&self) -> Infallible {
+        let mut is_registered = true;
+        let mut next = Instant::now() + self.membership.interval();
+        loop {
+            tokio::time::sleep_until(next.into()).await;
+            let began = Instant::now();
+            let renewal =
+                tokio::time::timeout(self.membership.interval(), self.renew(is_registered));
+            // An outage shows in the operations, which are refused when the lease is over.
+            let renewed = renewal.await.ok().and_then(Result::ok);
+            match renewed {
+                Some(renewed) => is_registered = renewed,
+                // The next one needs a connection to a server that lives.
+                None => self.database.close_idle(),
+            }
+            next = self.membership.next_renewal(began, Instant::now(), renewed.is_some());
         }
     }
 
@@ -94,11 +113,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Waits for the operations that run, and releases all threads.
-    async fn finish(&self) {
-        let all = self.permits.acquire_many(self.all_permits).await;
-        self.permits.close();
-        drop(all);
+    /// Releases all threads.
+    async fn leave(&self) {
         // What cannot be released is free when the lease is over.
         let leave = async {
             let connection = self.database.connection().await?;

@@ -10,6 +10,9 @@ use crate::query::fold;
 use crate::text::{Term, beginning, rated};
 use crate::{ItemTexts, ListQuery, Page, Snippet, SortKey, StoredThread, TextMatch, TextQuery};
 
+/// The letters of a folder that the index of folders has.
+const INDEXED: usize = 200;
+
 /// The page of `query`. Omits threads without a turn.
 pub(super) async fn threads(
     connection: &Connection,
@@ -139,6 +142,13 @@ impl List {
                 let place = list.bind(Value::texts(any_of.iter().map(String::as_str)));
                 list.conditions.push_str(&format!(" AND thread.{column} = ANY ({place})"));
             }
+        }
+        if !query.cwds.is_empty() {
+            // The column of the index.
+            let beginnings = Value::beginnings(query.cwds.iter().map(String::as_str), INDEXED);
+            let place = list.bind(beginnings);
+            let indexed = format!(" AND left(thread.cwd, {INDEXED}) = ANY ({place})");
+            list.conditions.push_str(&indexed);
         }
         let place = list.bind(rows_of(limit));
         list.end = format!("ORDER BY thread.{sort} {order}, thread.pk {order} LIMIT {place}");

@@ -67,6 +67,14 @@ impl Membership {
         self.lease / 4
     }
 
+    /// The time of the next renewal after one that began at `began` and ended now.
+    pub(super) fn next_renewal(&self, began: Instant, now: Instant, is_renewed: bool) -> Instant {
+        match is_renewed {
+            true => began + self.interval(),
+            false => now + self.interval() / 10,
+        }
+    }
+
     /// A renewal that was sent at `asked` succeeded: the database counts from a later time on.
     fn extend(&self, id: &str, asked: Instant) {
         let mut state = self.lock();
@@ -183,6 +191,15 @@ mod tests {
         assert_eq!(membership.id_if_alive(after(7)), None);
         assert_eq!(membership.time_left(after(5)), Duration::from_secs(2));
         assert!(membership.interval() * 3 < Duration::from_secs(7), "three renewals may fail");
+    }
+
+    #[test]
+    fn renewals_begin_at_fixed_times_and_soon_after_a_failure() {
+        let membership = Membership::new("n", Duration::from_secs(8));
+        let start = Instant::now();
+        let after = |milliseconds: u64| start + Duration::from_millis(milliseconds);
+        assert_eq!(membership.next_renewal(start, after(1900), true), after(2000));
+        assert_eq!(membership.next_renewal(start, after(1900), false), after(2100));
     }
 
     #[test]

@@ -150,8 +150,8 @@ impl Transaction<'_> {
                      ON CONFLICT (tenant, id) DO NOTHING RETURNING pk),
                  own AS (INSERT INTO #segment (thread, first, last, source, last_history)
                      SELECT pk, 0, $22, pk, $22 FROM new)
-                 INSERT INTO #lease (thread, owner, epoch, last_seq, created_by)
-                 SELECT pk, $21, 1, 0, $23 FROM new RETURNING thread",
+                 INSERT INTO #lease (thread, owner, epoch, last_seq, created_by, appended_by)
+                 SELECT pk, $21, 1, 0, $23, $23 FROM new RETURNING thread",
                 &values,
             )
             .await?;
@@ -164,8 +164,9 @@ impl Transaction<'_> {
     /// Counts the append to each locked thread, and returns what fences the next one.
     pub(super) async fn count_appends(&mut self) -> Result<(), Failure> {
         let threads = Value::ints(self.locked.values().map(|fence| fence.thread));
-        let count = "UPDATE #lease SET last_seq = last_seq + 1 WHERE thread = ANY ($1)";
-        self.connection.execute(count, &[threads]).await?;
+        let count = "UPDATE #lease SET last_seq = last_seq + 1, appended_by = $2
+            WHERE thread = ANY ($1)";
+        self.connection.execute(count, &[threads, self.token.into()]).await?;
         self.locked.values_mut().for_each(|fence| fence.seq += 1);
         Ok(())
     }

@@ -60,14 +60,15 @@ pub(super) async fn migrate(
     database: &Database,
     config: &PostgresConfig,
 ) -> Result<Migration, Failure> {
-    let connection = database.connection().await?;
+    // Indexes of large tables take their time.
+    let connection = database.connection().await?.without_limit();
     check_server(&connection, database).await?;
     connection.batch("BEGIN; SET LOCAL statement_timeout = 0").await?;
     connection.rows("SELECT pg_advisory_xact_lock($1)", &[LOCK.into()]).await?;
     let schema = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
     if connection.row(schema, &[config.schema.as_str().into()]).await?.is_none() {
         let name = config.schema.replace('"', "\"\"");
-        connection.batch(&format!("CREATE SCHEMA \"{name}\"")).await?;
+        connection.raw_batch(&format!("CREATE SCHEMA \"{name}\"")).await?;
     }
     connection.batch(VERSIONS).await?;
     let (from, oldest_program) = version(&connection).await?;
@@ -86,8 +87,8 @@ pub(super) async fn migrate(
             connection.batch(&set).await?;
         }
     }
-    let has_trigrams = index_trigrams(&connection).await?;
     connection.end().await?;
+    let has_trigrams = index_trigrams(&connection).await?;
     connection.give_back();
     Ok(Migration { from, to: from.max(latest()), has_trigrams })
 }
@@ -98,18 +99,55 @@ async fn can_compress_with_lz4(connection: &Connection) -> Result<bool, Failure>
     Ok(connection.row(found, &[]).await?.is_some())
 }
 
-/// Creates the index of names and previews where the extension is installed.
+/// Creates the index of names and previews where the extension is installed, without a lock that
+/// writes wait for. Returns whether the index can be used.
 async fn index_trigrams(connection: &Connection) -> Result<bool, Failure> {
     let found = "SELECT nspname::text FROM pg_extension JOIN pg_namespace
                  ON pg_namespace.oid = extnamespace WHERE extname = 'pg_trgm'";
     let Some(row) = connection.row(found, &[]).await? else { return Ok(false) };
     let schema = Columns::of(&row).text()?.replace('"', "\"\"");
-    let index = format!(
-        "CREATE INDEX IF NOT EXISTS thread_searched ON #thread
+    if trigram_index(connection).await? == Index::Unfinished {
+        // Of a migration that was ended in the middle.
+        connection.batch("DROP INDEX CONCURRENTLY IF EXISTS #thread_searched").await?;
+    }
+    let prefix = &connection.prefix;
+    let create = format!(
+        "CREATE INDEX CONCURRENTLY IF NOT EXISTS thread_searched ON {prefix}thread
          USING gin (searched \"{schema}\".gin_trgm_ops)"
     );
-    connection.batch(&index).await?;
-    Ok(true)
+    let created = connection.raw_batch(&create).await;
+    match trigram_index(connection).await? {
+        // Another process may create it at the same time, and finish it later.
+        Index::Usable | Index::InWork => Ok(true),
+        Index::Missing | Index::Unfinished => created.map(|()| false),
+    }
+}
+
+/// The index of names and previews.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Index {
+    Missing,
+    Usable,
+    /// Somebody creates it now.
+    InWork,
+    /// Its creation was ended in the middle.
+    Unfinished,
+}
+
+async fn trigram_index(connection: &Connection) -> Result<Index, Failure> {
+    let table = format!("{}thread_searched", connection.prefix);
+    let found = "SELECT indisvalid, EXISTS (SELECT 1 FROM pg_stat_progress_create_index AS work
+                     WHERE work.index_relid = pg_index.indexrelid)
+                 FROM pg_index WHERE indexrelid = to_regclass($1)";
+    let Some(row) = connection.row(found, &[table.as_str().into()]).await? else {
+        return Ok(Index::Missing);
+    };
+    let mut columns = Columns::of(&row);
+    Ok(match (columns.flag()?, columns.flag()?) {
+        (true, _) => Index::Usable,
+        (false, true) => Index::InWork,
+        (false, false) => Index::Unfinished,
+    })
 }
 
 /// Checks that this program can use the schema as it is.
@@ -190,9 +228,7 @@ fn refusal(number: i64, version: &str, is_standby: bool, encoding: &str) -> Opti
     }
     if is_standby {
         return Some(
-            "is a standby, which cannot be written; name the primary, or all servers and \
-             `target_session_attrs=read-write`"
-                .to_owned(),
+            "is a standby, which cannot be written; name the primary, or all servers".to_owned(),
         );
     }
     (encoding != "UTF8").then(|| {

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use tokio::runtime;
 use tokio::sync::oneshot;
@@ -11,6 +12,7 @@ use super::config::PostgresConfig;
 use super::connection::Database;
 use super::failure::Failure;
 use super::inner::Inner;
+use super::permits::Use;
 use super::schema::Migration;
 use super::{commit, jobs, lists, queue, read, recovery, schema, text_index, usage};
 use crate::error::Fault;
@@ -22,6 +24,8 @@ use crate::{
 
 /// Attempts of a read whose connection is lost.
 const MAX_READS: u32 = 3;
+/// Time after which a read whose connection is lost is not tried again.
+const MAX_READ: Duration = Duration::from_secs(12);
 
 /// An open store; clones share it. The methods are those of [`crate::Store`].
 #[derive(Clone)]
@@ -51,8 +55,8 @@ pub async fn migrate(config: &PostgresConfig) -> Result<Migration, StoreError> {
 macro_rules! read {
     ($self:ident, $($kept:ident),*; |$connection:ident, $tenant:ident| $read:expr) => {
         $self
-            .run(move |inner| async move {
-                let mut attempt = 0;
+            .run(Use::Read, move |inner| async move {
+                let (mut attempt, since) = (0, Instant::now());
                 loop {
                     attempt += 1;
                     let outcome: Result<_, Failure> = async {
@@ -71,7 +75,13 @@ macro_rules! read {
                     }
                     .await;
                     match outcome {
-                        Err(failure) if failure.is_passing() && attempt < MAX_READS => {}
+                        Err(failure)
+                            if failure.is_passing()
+                                && attempt < MAX_READS
+                                && since.elapsed() < MAX_READ =>
+                        {
+                            inner.database.note(&failure);
+                        }
                         other => break other.map_err(|failure| inner.database.error(failure)),
                     }
                 }
@@ -121,13 +131,17 @@ impl PostgresStore {
     }
 
     /// Runs an operation on the thread of the store, to its end.
-    async fn run<T, F>(&self, operation: impl FnOnce(Arc<Inner>) -> F) -> Result<T, StoreError>
+    async fn run<T, F>(
+        &self,
+        of: Use,
+        operation: impl FnOnce(Arc<Inner>) -> F,
+    ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
         let inner = Arc::clone(&self.handle.inner);
-        let permit = inner.permit().await?;
+        let permit = inner.permit(of).await?;
         let operation = operation(inner);
         let task = self.handle.runtime.spawn(async move {
             let outcome = operation.await;
@@ -138,12 +152,13 @@ impl PostgresStore {
     }
 
     pub(crate) async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
-        self.run(|inner| async move { commit::commit(&inner, &writes).await }).await
+        self.run(Use::Write, |inner| async move { commit::commit(&inner, &writes).await }).await
     }
 
     pub(crate) async fn open_thread(&self, thread: &str) -> Result<OpenedThread, StoreError> {
         let thread = thread.to_owned();
-        self.run(|inner| async move { commit::open_thread(&inner, &thread).await }).await
+        self.run(Use::Write, |inner| async move { commit::open_thread(&inner, &thread).await })
+            .await
     }
 
     pub(crate) async fn write_unloaded(
@@ -152,17 +167,19 @@ impl PostgresStore {
         writes: Vec<Write>,
     ) -> Result<(), StoreError> {
         let thread = thread.to_owned();
-        self.run(|inner| async move { commit::write_unloaded(&inner, &thread, &writes).await })
-            .await
+        self.run(Use::Write, |inner| async move {
+            commit::write_unloaded(&inner, &thread, &writes).await
+        })
+        .await
     }
 
     pub(crate) async fn release(&self, thread: &str) -> Result<(), StoreError> {
         let thread = thread.to_owned();
-        self.run(|inner| async move { commit::release(&inner, &thread).await }).await
+        self.run(Use::Write, |inner| async move { commit::release(&inner, &thread).await }).await
     }
 
     pub(crate) async fn claim_orphaned_turns(&self) -> Result<Vec<OrphanedTurn>, StoreError> {
-        self.run(|inner| async move { commit::claim(&inner).await }).await
+        self.run(Use::Write, |inner| async move { commit::claim(&inner).await }).await
     }
 
     pub(crate) async fn turns_elsewhere(&self) -> Result<Vec<TurnElsewhere>, StoreError> {
@@ -322,7 +339,7 @@ impl PostgresStore {
         texts: ItemTexts,
         limit: usize,
     ) -> Result<bool, StoreError> {
-        self.run(move |inner| async move {
+        self.run(Use::Read, move |inner| async move {
             let indexed = async {
                 let connection = inner.database.connection().await?;
                 let more = text_index::index(&connection, &texts, limit).await?;

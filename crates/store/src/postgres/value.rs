@@ -4,6 +4,8 @@
 //! `0` stands for U+0000, and U+0010 followed by `1` for itself. Payloads are bytes as given.
 
 use std::borrow::Cow;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 
 use bytes::BytesMut;
 use tokio_postgres::Row;
@@ -41,6 +43,12 @@ impl Value {
 
     pub(super) fn texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         Self::Texts(texts.into_iter().map(|text| Some(escaped(text).into_owned())).collect())
+    }
+
+    /// The first `letters` of each text, as the function `left` returns them of its column.
+    pub(super) fn beginnings<'t>(texts: impl IntoIterator<Item = &'t str>, letters: usize) -> Self {
+        let beginning = |text| Some(escaped(text).chars().take(letters).collect());
+        Self::Texts(texts.into_iter().map(beginning).collect())
     }
 
     pub(super) fn ints(numbers: impl IntoIterator<Item = i64>) -> Self {
@@ -130,6 +138,12 @@ impl ToSql for Value {
     }
 
     to_sql_checked!();
+}
+
+/// A random number, which tells one commit from all others.
+pub(super) fn random() -> i64 {
+    // Keys of the hasher are random.
+    RandomState::new().build_hasher().finish().cast_signed()
 }
 
 const ESCAPE: char = '\u{10}';

@@ -171,7 +171,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let (node, thread) = (0..3_usize, 0..2_usize);
     let cut = prop_oneof![Just(Cut::Before), Just(Cut::After)];
-    let part = prop_oneof![Just("WITH fence AS"), Just("COMMIT"), Just("owner = $2, epoch")];
+    let part = prop_oneof![Just("WITH fence AS"), Just("COMMIT\0"), Just("owner = $2, epoch")];
     prop_oneof![
         6 => (node.clone(), thread.clone()).prop_map(|(node, thread)| Step::Append(node, thread)),
         2 => (node.clone(), thread.clone()).prop_map(|(node, thread)| Step::Turn(node, thread)),

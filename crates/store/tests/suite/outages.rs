@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use crate::common::proxy::{Cut, Proxy};
 use crate::common::servers::Postgres;
 use crate::common::{
-    append, create, delete, finish, fork, history, new_tenant, put, record, roll_back, server,
-    start,
+    administer, append, create, delete, finish, fork, history, new_name, new_schema, new_tenant,
+    node, put, record, roll_back, server, start,
 };
 use proptest::prelude::*;
 use store::{PostgresConfig, Store, StoreError, Write};
+use tokio::task::JoinHandle;
 
 /// A store whose connections go through a proxy.
 async fn proxied() -> (Store, Proxy) {
@@ -30,7 +31,26 @@ async fn fill(store: &Store) {
 
 /// A statement of the append of a turn, and the end of any other commit.
 const APPEND: &str = "WITH fence AS";
-const COMMIT: &str = "COMMIT";
+const COMMIT: &str = "COMMIT\0";
+const READ: &str = "REPEATABLE READ";
+const RENEWAL: &str = "SET heartbeat_at";
+
+/// A session that keeps a lock on a table of a schema until its next `COMMIT`.
+async fn lock(schema: &str, table: &str) -> tokio_postgres::Client {
+    let url = server().url();
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("BEGIN; LOCK TABLE \"{schema}\".{table}")).await.unwrap();
+    client
+}
+
+/// Starts an operation of a store.
+fn started<T: Send + 'static, F: Future<Output = Result<T, StoreError>> + Send + 'static>(
+    store: &Store,
+    operation: impl FnOnce(Store) -> F,
+) -> JoinHandle<Result<T, StoreError>> {
+    tokio::spawn(operation(store.clone()))
+}
 
 #[tokio::test]
 async fn a_commit_whose_connection_is_lost_is_stored_once() {
@@ -86,6 +106,206 @@ async fn a_commit_that_was_lost_and_then_refused_reports_its_own_error() {
 }
 
 #[tokio::test]
+async fn an_unloaded_write_that_was_lost_is_not_taken_for_that_of_another_node() {
+    for is_released in [false, true] {
+        let (options, proxy) = (new_tenant().await, Proxy::start(server().port()));
+        let owner = new_name("other");
+        let other = Store::open(PostgresConfig { owner, ..options.clone() }).await.unwrap();
+        let store = Store::open(PostgresConfig { url: proxy.url(), ..options }).await.unwrap();
+        other.commit(vec![create(record("a", 1)), append("a", None, &["1"])]).await.unwrap();
+        other.release("a").await.unwrap();
+        proxy.cut_and_leave(Cut::Before, COMMIT);
+        let writing = started(&store, async |store| {
+            store.write_unloaded("a", vec![append("a", None, &["2"])]).await
+        });
+        proxy.wait_for_a_cut().await;
+        // It takes the thread as the lost transaction did, and appends as often.
+        other.open_thread("a").await.unwrap();
+        other.commit(vec![append("a", None, &["other"])]).await.unwrap();
+        if is_released {
+            other.release("a").await.unwrap();
+        }
+        proxy.set_away(false);
+        let outcome = writing.await.unwrap();
+        let mut expected = vec!["1", "other"];
+        if is_released {
+            outcome.unwrap();
+            expected.push("2");
+        } else {
+            assert!(matches!(outcome, Err(StoreError::LeasedBy { .. })), "{outcome:?}");
+        }
+        assert_eq!(history(&other, "a").await, expected);
+    }
+}
+
+#[tokio::test]
+async fn an_unloaded_write_is_stored_once_if_the_look_at_its_outcome_is_lost_too() {
+    let (store, proxy) = proxied().await;
+    fill(&store).await;
+    store.release("a").await.unwrap();
+    proxy.cut(Cut::After, COMMIT, 1);
+    proxy.also_cut(Cut::Before, "FOR SHARE", 1);
+    store.write_unloaded("a", vec![append("a", None, &["2"])]).await.unwrap();
+    assert_eq!(proxy.cuts(), 2);
+    assert_eq!(history(&store, "a").await, ["1", "2"]);
+}
+
+#[tokio::test]
+async fn a_new_thread_is_not_refused_because_its_own_commit_was_late() {
+    let (store, proxy) = proxied().await;
+    fill(&store).await;
+    for (number, (id, write)) in
+        [("b", create(record("b", 1))), ("c", fork("c", "a", None))].into_iter().enumerate()
+    {
+        // The commit takes effect while it is sent again.
+        proxy.delay(COMMIT, "INSERT INTO");
+        store.commit(vec![write]).await.unwrap();
+        assert_eq!(proxy.cuts(), u32::try_from(number).unwrap() + 1);
+        store.commit(vec![append(id, None, &["its own"])]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_append_that_takes_effect_while_it_is_sent_again_is_stored_once() {
+    let (store, proxy) = proxied().await;
+    fill(&store).await;
+    store.commit(vec![append("a", Some("t"), &["2"])]).await.unwrap();
+    proxy.delay(APPEND, APPEND);
+    store.commit(vec![append("a", Some("t"), &["3"])]).await.unwrap();
+    assert_eq!(proxy.cuts(), 1);
+    store.commit(vec![append("a", Some("t"), &["4"])]).await.unwrap();
+    assert_eq!(history(&store, "a").await, ["1", "2", "3", "4"]);
+}
+
+#[tokio::test]
+async fn reads_without_an_answer_end_and_delay_no_write() {
+    let (store, proxy) = proxied().await;
+    fill(&store).await;
+    // Of the three connections, one is for reads.
+    proxy.freeze_at(READ, u32::MAX);
+    let reads: Vec<_> =
+        (0..3).map(|_| started(&store, async |store| store.history("a").await)).collect();
+    proxy.wait_for_a_cut().await;
+    let write = store.commit(vec![append("a", Some("t"), &["2"])]);
+    tokio::time::timeout(Duration::from_secs(30), write)
+        .await
+        .expect("it waits for reads")
+        .unwrap();
+    assert!(!reads.iter().any(JoinHandle::is_finished));
+    let mut errors = Vec::new();
+    for read in reads {
+        errors.push(read.await.unwrap().unwrap_err().to_string());
+    }
+    let of = |part: &str| errors.iter().filter(|error| error.contains(part)).count();
+    assert_eq!((of("it did not answer in time"), of("is too slow")), (2, 1), "{errors:?}");
+}
+
+#[tokio::test]
+async fn a_read_whose_connection_falls_silent_is_repeated_on_another_one() {
+    let (store, proxy) = proxied().await;
+    fill(&store).await;
+    proxy.freeze_at("history.fragment", 1);
+    let read = tokio::time::timeout(Duration::from_secs(40), history(&store, "a"));
+    assert_eq!(read.await.expect("it has no time limit"), ["1"]);
+    assert_eq!(proxy.cuts(), 1);
+}
+
+#[tokio::test]
+async fn a_node_keeps_its_lease_when_all_of_its_connections_fall_silent() {
+    let (options, proxy) = (new_tenant().await, Proxy::start(server().port()));
+    let lease = Duration::from_secs(8);
+    let options = PostgresConfig { url: proxy.url(), connections: 8, lease, ..options };
+    let schema = options.schema.clone();
+    let store = Store::open(options).await.unwrap();
+    fill(&store).await;
+    // As many connections as reads at the same time.
+    proxy.watch("history.fragment");
+    let locked = lock(&schema, "history").await;
+    let reads: Vec<_> =
+        (0..4).map(|_| started(&store, async |store| store.history("a").await)).collect();
+    proxy.wait_for_more_than(3).await;
+    locked.batch_execute("COMMIT").await.unwrap();
+    for read in reads {
+        read.await.unwrap().unwrap();
+    }
+    proxy.watch(RENEWAL);
+    proxy.freeze();
+    proxy.wait_for_more_than(0).await;
+    store.commit(vec![append("a", Some("t"), &["2"])]).await.unwrap();
+    assert_eq!(history(&store, "a").await, ["1", "2"]);
+}
+
+#[tokio::test]
+async fn of_several_servers_one_that_does_not_answer_is_passed_over() {
+    let silent = Proxy::start(server().port());
+    silent.freeze_all();
+    let (first, second) = (silent.port(), server().port());
+    let url = format!("postgres://postgres@127.0.0.1:{first},127.0.0.1:{second}/postgres");
+    let store = Store::open(PostgresConfig { url, ..new_tenant().await }).await.unwrap();
+    fill(&store).await;
+    assert_eq!(history(&store, "a").await, ["1"]);
+}
+
+#[tokio::test]
+async fn a_store_that_closes_keeps_its_lease_until_its_writes_have_ended() {
+    let (options, proxy) = (new_tenant().await, Proxy::start(server().port()));
+    let lease = Duration::from_secs(6);
+    let options = PostgresConfig { url: proxy.url(), lease, ..options };
+    let schema = options.schema.clone();
+    let store = Store::open(options).await.unwrap();
+    fill(&store).await;
+    let locked = lock(&schema, "lease").await;
+    proxy.watch(APPEND);
+    let write =
+        started(&store, async |store| store.commit(vec![append("a", Some("t"), &["2"])]).await);
+    proxy.wait_for_more_than(0).await;
+    let closing = started(&store, async |store| store.close().await);
+    proxy.watch(RENEWAL);
+    let renewals = proxy.wait_for_more_than(4);
+    // Without them, the lease is over by then.
+    tokio::time::timeout(Duration::from_secs(20), renewals).await.expect("renewals");
+    locked.batch_execute("COMMIT").await.unwrap();
+    write.await.unwrap().unwrap();
+    closing.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_store_closes_in_bounded_time() {
+    let (options, proxy) = (new_tenant().await, Proxy::start(server().port()));
+    let lease = Duration::from_secs(2);
+    let store = Store::open(PostgresConfig { url: proxy.url(), lease, ..options }).await.unwrap();
+    fill(&store).await;
+    proxy.freeze_at(READ, u32::MAX);
+    let read = started(&store, async |store| store.history("a").await);
+    proxy.wait_for_a_cut().await;
+    store.close().await.unwrap();
+    // Otherwise, this is the error of its last attempt.
+    let ended = read.await.unwrap();
+    assert!(matches!(ended, Err(StoreError::Closed)), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_statement_that_was_cancelled_is_not_run_again() {
+    let (schema, proxy) = (new_schema().await, Proxy::start(server().port()));
+    let store = Store::open(PostgresConfig { url: proxy.url(), ..node(&schema) }).await.unwrap();
+    fill(&store).await;
+    let _locked = lock(&schema, "history").await;
+    proxy.watch(READ);
+    let read = started(&store, async |store| store.history("a").await);
+    // As its time limit does.
+    let cancel = format!(
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+         WHERE wait_event_type = 'Lock' AND query LIKE '%\"{schema}\".history%'"
+    );
+    while !read.is_finished() {
+        administer(&cancel).await;
+    }
+    let error = read.await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("took too long") && error.contains("57014"), "{error}");
+    assert_eq!(proxy.seen(), 1);
+}
+
+#[tokio::test]
 async fn reads_go_on_after_lost_connections() {
     let (store, proxy) = proxied().await;
     fill(&store).await;
@@ -131,10 +351,7 @@ async fn a_lock_that_another_session_keeps_delays_a_commit_for_a_bounded_time() 
     let schema = options.schema.clone();
     let store = Store::open(options).await.unwrap();
     fill(&store).await;
-    let url = server().url();
-    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client.batch_execute(&format!("BEGIN; LOCK TABLE \"{schema}\".lease")).await.unwrap();
+    let client = lock(&schema, "lease").await;
     for write in [append("a", Some("t"), &["lost"]), create(record("b", 1))] {
         let error = store.commit(vec![write]).await.unwrap_err();
         let is_late = matches!(error, StoreError::Unavailable(_) | StoreError::LeaseLost { .. });
@@ -155,7 +372,7 @@ async fn a_server_that_crashes_and_starts_again_loses_nothing() {
     let options = PostgresConfig {
         url: server.url(),
         lease: Duration::from_secs(120),
-        ..PostgresConfig::new("", crate::common::new_name("node"))
+        ..PostgresConfig::new("", new_name("node"))
     };
     store::migrate(&options).await.unwrap();
     let store = Store::open(options).await.unwrap();

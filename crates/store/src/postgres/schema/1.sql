@@ -43,7 +43,9 @@ CREATE TABLE #thread (
 ) WITH (fillfactor = 80);
 CREATE INDEX thread_created ON #thread (tenant, archived, created_at, pk) WHERE turn_count > 0;
 CREATE INDEX thread_updated ON #thread (tenant, archived, updated_at, pk) WHERE turn_count > 0;
-CREATE INDEX thread_cwd ON #thread (tenant, cwd, archived, updated_at, pk) WHERE turn_count > 0;
+-- An entry of an index has at most 2.7 kB, a path 4.
+CREATE INDEX thread_cwd ON #thread (tenant, left(cwd, 200), archived, updated_at, pk)
+    WHERE turn_count > 0;
 CREATE INDEX thread_session ON #thread (tenant, session_id) WHERE turn_count > 0;
 
 -- The row that each append changes, kept narrow: who may write to a thread, how often the owner
@@ -55,7 +57,9 @@ CREATE TABLE #lease (
     last_seq        BIGINT NOT NULL,
     -- A random number of the commit that created the thread, which recognizes its own thread by it
     -- when the answer was lost.
-    created_by      BIGINT NOT NULL
+    created_by      BIGINT NOT NULL,
+    -- The same of the last append, which tells an owner its own append from that of another.
+    appended_by     BIGINT NOT NULL
 ) WITH (fillfactor = 50);
 CREATE INDEX lease_owner ON #lease (owner) WHERE owner IS NOT NULL;
 
