@@ -21,6 +21,8 @@ async fn a_thread_leased_by_another_server_is_not_taken() {
     first.run_turn(&thread, "One.").await;
     let own = second.start_thread(json!({})).await;
     second.run_turn(&own, "Side by side.").await;
+    // Without it, no request reaches the other server.
+    std::fs::remove_dir_all(env.home().join("doors")).unwrap();
     let pid = format!("process {}", std::process::id());
     for (method, more) in [
         ("thread/resume", json!({})),
