@@ -16,7 +16,8 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::elsewhere::joined::Forwarded;
+use crate::elsewhere::Forwarded;
+use crate::elsewhere::link::TURNS_WITH_THREAD;
 use crate::in_flight::Accepted;
 use crate::server::Server;
 use services::error::Error;
@@ -30,8 +31,6 @@ use services::{salvage_report, warnings};
 const CONCURRENT_REQUESTS: usize = 64;
 /// A connection whose input has ended is dropped when it reads no output for this long.
 const LAST_READ: Duration = Duration::from_secs(30);
-/// A connection is not read while it leaves this many bytes of answers unread.
-const UNREAD_ANSWERS: usize = 1 << 20;
 
 /// The effect of a connection's end on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +135,7 @@ impl Server {
     }
 
     /// Forgets a connection that ended.
-    async fn detach(&self, connection: ConnectionId) {
+    pub(crate) async fn detach(&self, connection: ConnectionId) {
         self.services.connections.remove(connection);
         self.services.elsewhere.detach(connection);
         self.services.processes.end_all(connection);
@@ -150,7 +149,7 @@ impl Server {
     }
 
     /// Waits until a long answer may be made; `None` for any other.
-    async fn turn_for_long_answer(&self, load: Load) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn turn_for_long_answer(&self, load: Load) -> Option<SemaphorePermit<'_>> {
         if load != Load::LongAnswer {
             return None;
         }
@@ -204,7 +203,15 @@ impl Server {
                 let trace = trace.as_deref().and_then(TraceContext::parse);
                 let (method, params) = peer.read_request(method, params);
                 let info = protocol::lookup(&method);
-                let ordering = info.map_or(Ordering::Ordered, |info| info.ordering);
+                let ordering = match info.map_or(Ordering::Ordered, |info| info.ordering) {
+                    // Another server carries it out: nothing else of this client waits for that.
+                    Ordering::Ordered
+                        if self.services.elsewhere.has(peer.id, params.as_deref()) =>
+                    {
+                        Ordering::InThread
+                    }
+                    ordering => ordering,
+                };
                 let accepted = self.services.unanswered.accept();
                 let request = Request { id, method, info, params, accepted };
                 if matches!(ordering, Ordering::Ordered | Ordering::Unimplemented) {
@@ -243,6 +250,9 @@ impl Server {
                 if method == Initialized::NAME {
                     self.send_warnings(peer).await;
                 }
+                if peer.is_server && method == TURNS_WITH_THREAD {
+                    peer.return_turns_with_thread();
+                }
             }
             // They come by themselves: see `run`.
             Message::Response { .. } => {}
@@ -258,14 +268,13 @@ impl Server {
         let span = tracing::debug_span!("request", connection, %id, %method);
         // Counted before this is asked, so that a server that begins to drain misses none.
         let _accepted = (!self.services.draining.is_set()).then_some(accepted);
-        let _turn = self.turn_for_long_answer(load).await;
         let outcome = match admit(peer, &method, info, params.as_deref()) {
             Ok(()) if self.services.draining.is_set() && load == Load::StartsWork => {
                 Some(Err(Error::shutting_down().into()))
             }
             Ok(()) => {
-                let request =
-                    Forwarded { id: Some(&id), method: &method, params: params.as_deref() };
+                let (id, method, params) = (Some(&id), &method, params.as_deref());
+                let request = Forwarded { id, method, params, load };
                 self.carry_out(&caller, request).instrument(span.clone()).await
             }
             Err(error) => Some(Err(error.into())),
@@ -337,7 +346,7 @@ async fn cut(peer: &Peer) {
 
 /// The next message, once the client has read enough of the answers that it has.
 async fn next_request(peer: &Peer, requests: &mut Inbox) -> Option<Incoming> {
-    peer.outbox.answers_below(UNREAD_ANSWERS).await;
+    peer.answers_read().await;
     requests.recv().await
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use jsonrpc::{ErrorObject, Method, encode_request};
 use protocol::MessageInfo;
 use serde::Serialize;
@@ -19,6 +20,7 @@ pub type Answer = Result<Box<RawValue>, ErrorObject>;
 /// A request that waits for answers. Dropped, it takes no more.
 pub struct DirectRequest {
     id: i64,
+    message: Bytes,
     answers: mpsc::UnboundedReceiver<Answer>,
     waiting: Arc<DirectRequests>,
 }
@@ -32,15 +34,22 @@ pub struct DirectRequests {
 
 struct Waiting {
     method: &'static str,
-    /// The clients that have not answered: each adds one answer at most.
+    /// The clients that may answer: each adds one answer at most, unless it takes more.
     clients: Vec<ConnectionId>,
     answers: mpsc::UnboundedSender<Answer>,
+    /// Every answer is taken, until the request is dropped: who asks decides which one counts.
+    takes_more: bool,
 }
 
 impl DirectRequest {
     /// Its id on the wire.
     pub fn id(&self) -> i64 {
         self.id
+    }
+
+    /// Its text, to send it again.
+    pub fn message(&self) -> &Bytes {
+        &self.message
     }
 
     /// The next answer; `None` when every client has answered or left.
@@ -72,36 +81,38 @@ impl DirectRequests {
         params: &M::Params,
         clients: &[Arc<Peer>],
     ) -> Option<DirectRequest> {
-        self.send_as(M::NAME, params, clients)
+        self.send_as(self.next_id(), (M::NAME, false), params, clients)
     }
 
-    /// Sends a request of another server to a client; `None` if it has no JSON form.
+    /// Sends a request of another server to a client, with an id of [`DirectRequests::next_id`]. It takes answers until
+    /// it is dropped. `None` if it has no JSON form.
     pub fn forward(
         self: &Arc<Self>,
+        id: i64,
         info: &'static MessageInfo,
         params: &RawValue,
         client: &Arc<Peer>,
     ) -> Option<DirectRequest> {
-        self.send_as(info.name, params, std::slice::from_ref(client))
+        self.send_as(id, (info.name, true), params, std::slice::from_ref(client))
     }
 
     fn send_as<P: Serialize + ?Sized>(
         self: &Arc<Self>,
-        method: &'static str,
+        id: i64,
+        (method, takes_more): (&'static str, bool),
         params: &P,
         clients: &[Arc<Peer>],
     ) -> Option<DirectRequest> {
-        let id = self.next_id();
         let message = encode_request(&id.into(), method, params).ok()?;
         let connections: Vec<ConnectionId> = clients.iter().map(|peer| peer.id).collect();
         if connections.is_empty() {
             return None;
         }
         let (sender, answers) = mpsc::unbounded_channel();
-        let waiting = Waiting { method, clients: connections, answers: sender };
+        let waiting = Waiting { method, clients: connections, answers: sender, takes_more };
         self.lock().insert(id, waiting);
         clients.iter().for_each(|peer| peer.send(message.clone()));
-        Some(DirectRequest { id, answers, waiting: self.clone() })
+        Some(DirectRequest { id, message, answers, waiting: self.clone() })
     }
 
     /// The method of a request that waits for this client.
@@ -116,6 +127,9 @@ impl DirectRequests {
         let Some(waiting) = all.get_mut(&id) else { return };
         // The task may have stopped waiting.
         let _ = waiting.answers.send(answer);
+        if waiting.takes_more {
+            return;
+        }
         waiting.clients.retain(|client| *client != connection);
         if waiting.clients.is_empty() {
             all.remove(&id);

@@ -5,7 +5,7 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
+use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 
 use jsonrpc::ErrorObject;
@@ -74,20 +74,35 @@ impl Door {
     ///
     /// # Errors
     /// The folder or the socket cannot be made.
-    pub fn open(home: &Path, owner: &str) -> io::Result<Self> {
+    pub async fn open(home: &Path, owner: &str) -> io::Result<Self> {
         let folder = home.join(FOLDER);
         // Only the user can reach what is in it.
         match DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        remove_dead(&folder);
-        let path = folder.join(owner);
-        let place = Place::new(&folder, owner)?;
-        let listener = StdUnixListener::bind(&place.path)?;
-        fs::set_permissions(&place.path, Permissions::from_mode(0o600))?;
+        remove_dead(&folder).await;
+        // Under its name from when it listens on: until then a socket looks like that of a dead server.
+        let hidden = format!(".{owner}");
+        let listener = StdUnixListener::bind(Place::new(&folder, &hidden)?.path)?;
+        let door = Self::named(listener, &folder, (&hidden, owner));
+        if door.is_err() {
+            // One that is left behind has no effect.
+            let _ = fs::remove_file(folder.join(&hidden));
+        }
+        door
+    }
+
+    fn named(
+        listener: StdUnixListener,
+        folder: &Path,
+        (hidden, owner): (&str, &str),
+    ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        Ok(Self { listener: UnixListener::from_std(listener)?, path })
+        let (listener, path) = (UnixListener::from_std(listener)?, folder.join(owner));
+        fs::set_permissions(folder.join(hidden), Permissions::from_mode(0o600))?;
+        fs::rename(folder.join(hidden), &path)?;
+        Ok(Self { listener, path })
     }
 
     /// The next visitor, who is of the same user.
@@ -147,19 +162,21 @@ impl Place {
     }
 }
 
-/// Removes the doors of servers that have died, if there are many.
-fn remove_dead(folder: &Path) {
+/// Removes the doors of servers that have died, if there are many. Never waits for a server: one that is stopped, and
+/// takes no more visitors, is alive.
+async fn remove_dead(folder: &Path) {
     // What cannot be listed or removed is harmless: no lease names it.
     let Ok(entries) = fs::read_dir(folder) else { return };
     let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
     if names.len() <= FEW {
         return;
     }
-    for name in names.iter().filter_map(|name| name.to_str()) {
-        let is_dead = Place::new(folder, name)
-            .and_then(|place| StdUnixStream::connect(place.path))
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-        if is_dead {
+    // Hidden ones do not listen yet.
+    let named = names.iter().filter_map(|name| name.to_str()).filter(|name| !name.starts_with('.'));
+    for name in named {
+        let Ok(place) = Place::new(folder, name) else { continue };
+        let visited = UnixStream::connect(&place.path).await;
+        if visited.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
             let _ = fs::remove_file(folder.join(name));
         }
     }
@@ -177,7 +194,7 @@ mod tests {
             let home = tempfile::tempdir().unwrap();
             let home = (0..depth).fold(home.path().to_owned(), |it, _| it.join("x".repeat(60)));
             fs::create_dir_all(&home).unwrap();
-            let door = Door::open(&home, "one").unwrap();
+            let door = Door::open(&home, "one").await.unwrap();
             let mut visitor = visit(&home, "one").await.unwrap();
             visitor.write_all(b"!").await.unwrap();
             assert_eq!(door.accept().await.unwrap().read_u8().await.unwrap(), b'!');
@@ -193,13 +210,13 @@ mod tests {
     #[tokio::test]
     async fn doors_of_dead_servers_are_removed() {
         let home = tempfile::tempdir().unwrap();
-        let alive = Door::open(home.path(), "alive").unwrap();
+        let alive = Door::open(home.path(), "alive").await.unwrap();
         for number in 0..FEW {
             let path = home.path().join(FOLDER).join(format!("dead-{number}"));
             // The socket stays behind, as after a kill.
             drop(StdUnixListener::bind(path).unwrap());
         }
-        let new = Door::open(home.path(), "new").unwrap();
+        let new = Door::open(home.path(), "new").await.unwrap();
         let mut names: Vec<_> = fs::read_dir(home.path().join(FOLDER))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -207,6 +224,47 @@ mod tests {
         names.sort();
         assert_eq!(names, ["alive", "new"]);
         drop((alive, new));
+    }
+
+    #[tokio::test]
+    async fn a_door_is_not_removed_before_it_listens_or_while_its_server_is_stopped() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(FOLDER);
+        fs::create_dir_all(&folder).unwrap();
+        // Full of visitors that nobody lets in.
+        let stopped = rustix::net::socket(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            None,
+        )
+        .unwrap();
+        let address = rustix::net::SocketAddrUnix::new(folder.join("stopped")).unwrap();
+        rustix::net::bind(&stopped, &address).unwrap();
+        rustix::net::listen(&stopped, 0).unwrap();
+        let mut visitors = Vec::new();
+        while let Ok(visitor) = UnixStream::connect(folder.join("stopped")).await {
+            visitors.push(visitor);
+        }
+        // Bound, and not listening.
+        let beginning = rustix::net::socket(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            None,
+        )
+        .unwrap();
+        let address = rustix::net::SocketAddrUnix::new(folder.join(".beginning")).unwrap();
+        rustix::net::bind(&beginning, &address).unwrap();
+        for number in 0..FEW {
+            drop(StdUnixListener::bind(folder.join(format!("dead-{number}"))).unwrap());
+        }
+        let new = Door::open(home.path(), "new").await.unwrap();
+        let mut names: Vec<_> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, [".beginning", "new", "stopped"]);
+        drop(new);
     }
 
     #[test]

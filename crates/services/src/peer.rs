@@ -6,6 +6,7 @@ mod caller;
 use std::any::Any;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -29,6 +30,8 @@ pub struct Peer {
     pub outbox: Outbox,
     /// It came through the [door](crate::door): another server forwards the requests of a client of its own.
     pub is_server: bool,
+    /// The client in whose place another server asks has a dialect that returns turns with a thread.
+    turns_with_thread: AtomicBool,
     dialect: Option<Arc<Translator>>,
     /// The transport's state of a pending connection: dropped by the handshake.
     pending: Mutex<Option<Box<dyn Any + Send>>>,
@@ -36,6 +39,9 @@ pub struct Peer {
     /// Hashes of the warnings that the client was sent.
     warned: Mutex<HashSet<u64>>,
 }
+
+/// Bytes of answers that a client may leave unread before its next request is handled.
+const UNREAD_ANSWERS: usize = 1 << 20;
 
 /// Different warnings that are remembered as sent; beyond this, one may be sent twice.
 const MAX_WARNED: usize = 4096;
@@ -60,7 +66,17 @@ impl Peer {
     ) -> Self {
         let (negotiated, warned) = (OnceLock::new(), Mutex::default());
         let pending = Mutex::new(pending);
-        Self { id, outbox, is_server: false, dialect, pending, negotiated, warned }
+        let turns_with_thread = AtomicBool::new(false);
+        Self {
+            id,
+            outbox,
+            is_server: false,
+            turns_with_thread,
+            dialect,
+            pending,
+            negotiated,
+            warned,
+        }
     }
 
     /// Completes the handshake; `false` when it was complete already.
@@ -202,6 +218,11 @@ impl Peer {
         let _ = self.outbox.push_answer(answer);
     }
 
+    /// Waits until the client has read enough of the answers that it has for another one.
+    pub async fn answers_read(&self) {
+        self.outbox.answers_below(UNREAD_ANSWERS).await;
+    }
+
     /// Queues a message. A connection that accepts none is ending, which its own task handles.
     pub fn send(&self, message: impl Into<Outgoing>) {
         let message = message.into();
@@ -219,6 +240,12 @@ impl Peer {
 
     /// Returns whether `thread/resume` and `thread/fork` return turns to this client.
     pub fn wants_turns_with_thread(&self) -> bool {
-        self.dialect.as_ref().is_some_and(|dialect| dialect.returns_turns_with_thread())
+        self.turns_with_thread.load(Ordering::Relaxed)
+            || self.dialect.as_ref().is_some_and(|dialect| dialect.returns_turns_with_thread())
+    }
+
+    /// From now on `thread/resume` and `thread/fork` return turns to this client.
+    pub fn return_turns_with_thread(&self) {
+        self.turns_with_thread.store(true, Ordering::Relaxed);
     }
 }

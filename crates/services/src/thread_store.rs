@@ -98,7 +98,7 @@ impl ThreadStore {
             ..SqliteConfig::new(dir.clone(), now, owner.clone())
         };
         let store = Store::open(config).await?;
-        match Door::open(&dir, &owner) {
+        match Door::open(&dir, &owner).await {
             Ok(door) => drop(self.door.send_replace(Some(door))),
             Err(error) => tracing::warn!(
                 target: "server::store",
@@ -166,6 +166,15 @@ impl ThreadStore {
     /// Writes to a thread that is not loaded, under its lease.
     pub async fn write_unloaded(&self, thread: &str, writes: Vec<Write>) -> Result<(), Error> {
         Ok(self.get().await?.write_unloaded(thread, writes).await?)
+    }
+
+    /// Checks that no other living server has a stored thread open.
+    ///
+    /// # Errors
+    /// One has it: the error names its place.
+    pub async fn check_not_elsewhere(&self, thread: &str) -> Result<(), Error> {
+        // The lease is taken and released.
+        self.write_unloaded(thread, Vec::new()).await
     }
 
     /// Lets another server have a thread.

@@ -1,64 +1,55 @@
-//! Connections to other servers of this home, each in the place of one client.
+//! A connection to another server of this home, in the place of one client.
 
-use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use jsonrpc::{Client, Connection, Method as _};
-use protocol::Initialize;
-use services::door::{self, OpenElsewhere};
+use jsonrpc::{Client, Limits};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
-use crate::elsewhere::joined::{Joined, Link};
-use crate::elsewhere::relay::Relay;
-use crate::server::Server;
+use crate::elsewhere::questions::Questions;
 
-/// Longest wait for another server's handshake.
-const HANDSHAKE: Duration = Duration::from_secs(2);
+/// Sent after the handshake in the place of a client whose dialect returns turns with a thread. Only servers know it.
+pub(crate) const TURNS_WITH_THREAD: &str = "server/turnsWithThread";
 
-impl Server {
-    /// The connection to the server at `place` in the place of a client.
-    pub(super) async fn link(
-        &self,
-        joined: &Arc<Joined>,
-        place: &OpenElsewhere,
-    ) -> io::Result<Arc<Link>> {
-        let known = || joined.state().links.get(&place.owner).cloned();
-        if let Some(link) = known() {
-            return Ok(link);
-        }
-        let _connecting = joined.connecting.lock().await;
-        if let Some(link) = known() {
-            return Ok(link);
-        }
-        let made = self.connect(joined, place);
-        let late = || io::Error::new(io::ErrorKind::TimedOut, "it does not answer");
-        let link = tokio::time::timeout(HANDSHAKE, made).await.map_err(|_| late())??;
-        joined.state().links.insert(place.owner.clone(), link.clone());
-        Ok(link)
+/// Longest line of a link. Both ends are of the same user, and what one of them made the other one takes.
+const LINE_BYTES: usize = usize::MAX / 2;
+
+/// A connection to another server. Dropping it closes it.
+pub(super) struct Link {
+    pub(super) number: u64,
+    pub(super) client: Client,
+    pub(super) questions: Arc<Questions>,
+    pub(super) relaying: AbortHandle,
+    pub(super) ended: watch::Receiver<bool>,
+    /// When the server was last asked whether it is alive, and the answer.
+    pub(super) alive: tokio::sync::Mutex<Option<(Instant, bool)>>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.relaying.abort();
+    }
+}
+
+impl Link {
+    pub(super) fn has_ended(&self) -> bool {
+        *self.ended.borrow()
     }
 
-    async fn connect(&self, joined: &Arc<Joined>, place: &OpenElsewhere) -> io::Result<Arc<Link>> {
-        let handshake = joined.peer.handshake().ok_or(io::ErrorKind::NotConnected)?;
-        let stream = door::visit(&self.services.store.folder(), &place.owner).await?;
-        let (reader, writer) = stream.into_split();
-        let connection = Connection::over(reader, writer, crate::connection_limits());
-        let (client, reader) = Client::over(connection);
-        let relay = Relay {
-            joined: Arc::downgrade(joined),
-            direct_requests: self.services.direct_requests.clone(),
-            client: client.clone(),
-        };
-        let (services, lost) = (Arc::downgrade(&self.services), Arc::downgrade(joined));
-        let owner = place.owner.clone();
-        let ended = move || {
-            if let (Some(services), Some(joined)) = (services.upgrade(), lost.upgrade()) {
-                tokio::spawn(Self { services }.take_over(joined, owner));
-            }
-        };
-        let relaying = tokio::spawn(relay.run(reader, ended)).abort_handle();
-        let link = Arc::new(Link { client, relaying });
-        let shaken = link.client.request_taken(Initialize::NAME, handshake, None).await;
-        shaken.map_err(io::Error::other)?;
-        Ok(link)
+    /// Waits until the threads that were joined through it are taken care of.
+    pub(super) async fn ended(&self) {
+        // Without its relay it has ended, too.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
+
+    /// Returns whether requests can be sent.
+    pub(super) fn is_open(&self) -> bool {
+        !self.has_ended() && self.client.outbox().close_reason().is_none()
+    }
+}
+
+/// The bounds of a connection between two servers.
+pub(super) fn limits() -> Limits {
+    Limits { line_bytes: LINE_BYTES, ..crate::connection_limits() }
 }

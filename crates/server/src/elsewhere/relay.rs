@@ -1,40 +1,55 @@
-//! Passes on to a client what another server sends about the threads that it has joined there.
+//! Passes on to a client what another server sends: about the threads that it has joined there, and what its server
+//! would send it about any thread, or about none.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use jsonrpc::{Client, ErrorObject, Event, Notification as _, Reader, RequestId, encode_forwarded};
-use protocol::{ServerRequestResolved, ThreadClosed, ThreadStarted, TurnCompleted, TurnStarted};
+use jsonrpc::{Event, Notification as _, Reader, RequestId, encode_forwarded};
+use protocol::{
+    AccountRateLimitsUpdated, AppListUpdated, McpServerOauthLoginCompleted,
+    McpServerStartupStatusUpdated, ServerRequestResolved, ThreadArchived, ThreadClosed,
+    ThreadDeleted, ThreadMetadataUpdated, ThreadNameUpdated, ThreadStarted, ThreadStatusChanged,
+    ThreadUnarchived, TurnCompleted, TurnStarted,
+};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use services::direct_requests::DirectRequests;
-use tokio::task::AbortHandle;
+use services::peer::Peer;
 
 use crate::elsewhere::joined::{Joined, Turn};
+use crate::elsewhere::questions::Questions;
+
+/// Sent to every client of a server, whether it subscribes to the thread or not.
+const ABOUT_ANY_THREAD: [&str; 5] = [
+    ThreadArchived::NAME,
+    ThreadDeleted::NAME,
+    ThreadMetadataUpdated::NAME,
+    ThreadNameUpdated::NAME,
+    ThreadUnarchived::NAME,
+];
+
+/// About no thread, or not only about one; they follow from the work of threads. What changes with files of the home,
+/// each server notices by itself.
+const ABOUT_NO_THREAD: [&str; 4] = [
+    AccountRateLimitsUpdated::NAME,
+    AppListUpdated::NAME,
+    McpServerOauthLoginCompleted::NAME,
+    McpServerStartupStatusUpdated::NAME,
+];
 
 /// Reads one connection to another server.
 pub(super) struct Relay {
     pub(super) joined: Weak<Joined>,
-    pub(super) direct_requests: Arc<DirectRequests>,
-    pub(super) client: Client,
+    pub(super) questions: Arc<Questions>,
 }
 
-/// A question of the other server that the client was asked.
-struct Question {
-    /// The request's id here.
-    id: i64,
-    thread: Option<String>,
-    answering: AbortHandle,
+/// A notification of the other server.
+struct Received<'e> {
+    method: &'e str,
+    params: &'e RawValue,
+    cursor: Option<String>,
 }
 
-impl Drop for Question {
-    fn drop(&mut self) {
-        self.answering.abort();
-    }
-}
-
-/// The parameters of a message that are about its thread.
+/// The parameters of a notification that are about its thread.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct About {
@@ -58,114 +73,124 @@ struct TurnId {
 }
 
 impl Relay {
-    /// Runs until the other server ends, and calls `ended` then.
-    pub(super) async fn run(self, mut reader: Reader, ended: impl FnOnce()) {
-        let mut questions: HashMap<RequestId, Question> = HashMap::new();
+    /// Runs until the connection ends, or brings something that cannot be read: that may have been the response that a
+    /// request waits for.
+    pub(super) async fn run(self, mut reader: Reader) {
         while let Some(event) = reader.next().await {
             let Some(joined) = self.joined.upgrade() else { return };
             match event {
                 Event::Notification { method, params, cursor } => {
-                    self.notification(&joined, &mut questions, (&method, &params, cursor));
+                    let received = Received { method: &method, params: &params, cursor };
+                    self.notification(&joined, received);
                 }
                 Event::Request { id, method, params } => {
-                    match self.question(&joined, (&id, &method, &params)) {
-                        Some(question) => drop(questions.insert(id, question)),
-                        None => {
-                            let refused = Err(ErrorObject::method_not_found(&method));
-                            // A closed connection ends the loop.
-                            let _ = self.client.respond_with(&id, &refused);
-                        }
-                    }
+                    self.questions.ask(&joined.peer, id, &method, &params);
                 }
                 Event::Fault(error) => {
-                    tracing::warn!(target: "server::elsewhere", "another server reports: {}", error.message);
+                    tracing::warn!(
+                        target: "server::elsewhere",
+                        "a connection to another server is closed, because a message on it cannot be read: {}",
+                        error.message
+                    );
+                    break;
                 }
             }
+            self.pace(&joined.peer).await;
         }
         if let Some(joined) = self.joined.upgrade() {
-            questions.values().for_each(|question| resolve(&joined, question));
+            self.questions.resolve_all(&joined.peer);
         }
-        ended();
     }
 
-    fn notification(
-        &self,
-        joined: &Joined,
-        questions: &mut HashMap<RequestId, Question>,
-        (method, params, cursor): (&str, &RawValue, Option<String>),
-    ) {
-        let Ok(about) = serde_json::from_str::<About>(params.get()) else { return };
-        let started = about.thread.as_ref().map(|thread| &thread.id);
-        let Some(thread) = about.thread_id.as_ref().or(started) else { return };
-        let is_joined = joined.place(thread).is_some();
-        let is_child = || {
-            let parent = about.thread.as_ref().and_then(|thread| parent_of(&thread.source));
-            method == ThreadStarted::NAME && parent.is_some_and(|it| joined.place(it).is_some())
-        };
-        // Others are no concern of this client.
-        if !is_joined && !is_child() {
-            return;
+    /// The other server waits for a slow client as if it were its own.
+    async fn pace(&self, peer: &Peer) {
+        if peer.outbox.is_full() {
+            tokio::select! {
+                () = peer.outbox.room() => {}
+                _ = self.questions.client().outbox().closed() => {}
+            }
         }
+    }
+
+    fn notification(&self, joined: &Joined, received: Received<'_>) {
+        let method = received.method;
+        let Ok(about) = serde_json::from_str::<About>(received.params.get()) else { return };
         if method == ServerRequestResolved::NAME {
-            if let Some(id) = &about.request_id
-                && let Some(question) = questions.remove(id)
-            {
-                resolve(joined, &question);
+            return self.resolved(joined, &about, received.cursor);
+        }
+        let started = about.thread.as_ref().map(|thread| &thread.id);
+        let Some(thread) = about.thread_id.as_ref().or(started) else {
+            if ABOUT_NO_THREAD.contains(&method) {
+                pass(&joined.peer, &received);
             }
             return;
+        };
+        let is_joined = joined.is_joined(thread);
+        let is_child = || {
+            let parent = about.thread.as_ref().and_then(|thread| parent_of(&thread.source));
+            method == ThreadStarted::NAME && parent.is_some_and(|parent| joined.is_joined(parent))
+        };
+        let is_for_all = || ABOUT_ANY_THREAD.contains(&method) || ABOUT_NO_THREAD.contains(&method);
+        // Others are no concern of this client.
+        if !is_joined && !is_for_all() && !is_child() {
+            return;
         }
-        joined.peer.send(encode_forwarded(method, params, cursor.as_deref()));
+        pass(&joined.peer, &received);
+        if let Some(cursor) = received.cursor {
+            joined.set_cursor(thread, cursor);
+        }
         let turn = about.turn.map(|turn| turn.id);
         match method {
             TurnStarted::NAME => joined.set_turn(thread, turn.map_or(Turn::Unknown, Turn::Running)),
             TurnCompleted::NAME => joined.set_turn(thread, Turn::None),
-            ThreadClosed::NAME => joined.leave(thread),
+            ThreadStatusChanged::NAME if is_unloaded(received.params) => {
+                joined.set_unloaded(thread);
+            }
+            ThreadArchived::NAME | ThreadClosed::NAME | ThreadDeleted::NAME => joined.leave(thread),
             _ => {}
         }
     }
 
-    /// Asks the client, and passes its answer back.
-    fn question(
-        &self,
-        joined: &Joined,
-        (id, method, params): (&RequestId, &str, &RawValue),
-    ) -> Option<Question> {
-        let info = protocol::lookup_server_request(method)?;
-        let asked = self.direct_requests.forward(info, params, &joined.peer);
-        let mut asked = asked?;
-        let about: Option<About> = serde_json::from_str(params.get()).ok();
-        let (here, there, client) = (asked.id(), id.clone(), self.client.clone());
-        let answering = tokio::spawn(async move {
-            if let Some(answer) = asked.next().await {
-                // A closed connection needs no answer.
-                let _ = client.respond_with(&there, &answer);
+    /// A question, of whichever thread, no longer needs an answer: agents ask the clients of those who started them.
+    fn resolved(&self, joined: &Joined, about: &About, cursor: Option<String>) {
+        let (Some(thread), Some(id)) = (&about.thread_id, &about.request_id) else { return };
+        // Replayed to a client that was not asked.
+        let Some(id) = self.questions.resolved(id) else { return };
+        let params = json!({ "threadId": thread, "requestId": id });
+        if let Ok(params) = serde_json::value::to_raw_value(&params) {
+            let method = ServerRequestResolved::NAME;
+            let received = Received { method, params: &params, cursor };
+            pass(&joined.peer, &received);
+            if let Some(cursor) = received.cursor {
+                joined.set_cursor(thread, cursor);
             }
-        });
-        Some(Question {
-            id: here,
-            thread: about.and_then(|about| about.thread_id),
-            answering: answering.abort_handle(),
-        })
-    }
-}
-
-impl Joined {
-    fn set_turn(&self, thread: &str, turn: Turn) {
-        if let Some(joined) = self.state().threads.get_mut(thread) {
-            joined.turn = turn;
         }
     }
 }
 
-/// Tells the client that a question no longer needs an answer.
-fn resolve(joined: &Joined, question: &Question) {
-    let Some(thread) = &question.thread else { return };
-    let params = json!({ "threadId": thread, "requestId": question.id });
-    if let Some(info) = protocol::lookup_notification(ServerRequestResolved::NAME)
-        && let Ok(message) = jsonrpc::encode_notification(ServerRequestResolved::NAME, &params)
-    {
-        joined.peer.send_if_wanted(info, message);
+/// Sends a notification of another server to a client, unless it opted out of it.
+fn pass(peer: &Peer, received: &Received<'_>) {
+    let info = protocol::lookup_notification(received.method);
+    // The other server may be newer, and knows what the client asked for.
+    if info.is_none_or(|info| peer.wants(info)) {
+        let Received { method, params, cursor } = received;
+        peer.send(encode_forwarded(method, params, cursor.as_deref()));
     }
+}
+
+/// Returns whether the parameters of `thread/status/changed` say that the thread is no longer loaded.
+fn is_unloaded(params: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Changed {
+        status: Status,
+    }
+    #[derive(Deserialize)]
+    struct Status {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    serde_json::from_str(params.get())
+        .is_ok_and(|changed: Changed| changed.status.kind == "notLoaded")
 }
 
 /// The thread that has started an agent's thread.
@@ -175,5 +200,46 @@ fn parent_of(source: &serde_json::Value) -> Option<&str> {
             if name == "parentThreadId" { value.as_str() } else { parent_of(value) }
         }),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonrpc::{Client, CloseReason, Connection, Limits};
+    use protocol::{ClientInfo, InitializeCapabilities};
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn events_wait_for_a_client_that_does_not_read() {
+        let limits = Limits { outgoing_bytes: 1 << 10, stall: None, ..Limits::default() };
+        let (outbox, _unread) = jsonrpc::outbox(&limits);
+        let peer = Arc::new(Peer::new(1, outbox.clone(), None, None));
+        let info = ClientInfo { name: "test".to_owned(), title: None, version: "1".to_owned() };
+        peer.negotiate(String::new(), info, InitializeCapabilities::default());
+        let joined = Arc::new(Joined::new(peer));
+        let (connection, other) = Connection::pair(Limits::default());
+        let (client, reader) = Client::over(connection);
+        let questions = Arc::new(Questions::new(Arc::default(), client));
+        let relay = Relay { joined: Arc::downgrade(&joined), questions };
+        let name = "x".repeat(100);
+        let params = json!({ "threadId": "t", "threadName": name });
+        let note = jsonrpc::encode_notification(ThreadNameUpdated::NAME, &params).unwrap();
+        for _ in 0..100 {
+            other.outbox.push(note.clone()).unwrap();
+        }
+        let relaying = tokio::spawn(relay.run(reader));
+        while !outbox.is_full() {
+            yield_now().await;
+        }
+        // All of them would come meanwhile.
+        for _ in 0..10_000 {
+            yield_now().await;
+        }
+        assert!(outbox.queued_bytes() < 2 << 10, "{}", outbox.queued_bytes());
+        outbox.close(CloseReason::Finished);
+        drop(other);
+        relaying.await.unwrap();
     }
 }

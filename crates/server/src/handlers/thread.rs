@@ -401,12 +401,14 @@ impl Server {
         }
         let store = self.services.store.get().await?;
         let found = store.thread(id).await?;
-        Err(match found {
-            Some(found) if found.record.archived => Error::archived(id),
-            Some(_) => Error::wrong_state(format!("thread not loaded: {id}"))
-                .next_step("call thread/resume first"),
-            None => Error::unknown_thread(id),
-        })
+        let found = found.ok_or_else(|| Error::unknown_thread(id))?;
+        if found.record.archived {
+            return Err(Error::archived(id));
+        }
+        // Loaded where it is open.
+        self.services.store.check_not_elsewhere(id).await?;
+        Err(Error::wrong_state(format!("thread not loaded: {id}"))
+            .next_step("call thread/resume first"))
     }
 
     /// Subscribes the caller and returns the thread. A running turn is returned with the items that

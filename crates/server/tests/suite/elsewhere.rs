@@ -1,12 +1,15 @@
 //! Threads that another server of the same home has open: used through it, by clients of both, and taken over when it
 //! ends.
 
-use std::os::unix::net::UnixListener;
+mod links;
+mod passing;
+mod road;
 
 use serde_json::{Value, json};
 use testkit::{Peer, TestEnvironment, TestServer};
 
 use crate::{runs, says};
+use road::Road;
 
 const COMMAND: &str = "item/commandExecution/requestApproval";
 
@@ -27,6 +30,13 @@ async fn joined(first: &TestServer, second: &TestServer, params: Value) -> (Peer
     (here, there, thread)
 }
 
+fn methods(peer: &Peer) -> Vec<String> {
+    let read = |line: &String| {
+        serde_json::from_str::<Value>(line).unwrap()["method"].as_str().map(str::to_owned)
+    };
+    peer.raw_lines().iter().filter_map(read).collect()
+}
+
 #[tokio::test]
 async fn clients_of_two_servers_use_one_thread() {
     let env = TestEnvironment::with_responses(two()).await;
@@ -34,21 +44,21 @@ async fn clients_of_two_servers_use_one_thread() {
     let (mut here, mut there, thread) = joined(&first, &second, json!({})).await;
 
     // Each sees the turns of the other.
-    let before = there.raw_lines().len();
     let turn = there.start_turn(&thread, "From there.").await;
     for peer in [&mut here, &mut there] {
         assert_eq!(peer.turn_end(&turn).await["status"], "completed");
         assert_eq!(peer.item("agentMessage").await["text"], "Two.");
     }
-    // The response comes before the events that it causes.
-    let lines = &there.raw_lines()[before..];
-    let response = lines.iter().position(|line| line.contains("\"result\"")).unwrap();
-    let started = lines.iter().position(|line| line.contains("turn/started")).unwrap();
-    assert!(response < started, "{lines:?}");
     let turn = here.start_turn(&thread, "From here.").await;
     for peer in [&mut here, &mut there] {
         assert_eq!(peer.turn_end(&turn).await["status"], "completed");
     }
+    // The response comes before the events that it causes.
+    let lines = there.raw_lines();
+    let response = lines.iter().position(|line| line.contains("\"result\"")).unwrap();
+    let started = lines.iter().position(|line| line.contains("turn/started")).unwrap();
+    assert!(response < started, "{lines:?}");
+
     // What needs the thread's server goes there, whether the client has joined the thread or not.
     let mut visitor = second.connect().await;
     visitor.call("thread/name/set", json!({ "threadId": thread, "name": "Ours" })).await;
@@ -59,11 +69,11 @@ async fn clients_of_two_servers_use_one_thread() {
         .await;
     assert!(!fault.message.contains("open in another server"), "{fault:?}");
     there.call("thread/unsubscribe", json!({ "threadId": thread })).await;
-    let before = there.raw_lines().len();
+    let before = methods(&there).len();
     here.run_turn(&thread, "Alone.").await;
     there.call("thread/list", json!({})).await;
-    let later = &there.raw_lines()[before..];
-    assert!(!later.iter().any(|line| line.contains("\"turn/")), "{later:?}");
+    let since = methods(&there).split_off(before);
+    assert!(!since.iter().any(|method| method.starts_with("turn/")), "{since:?}");
 }
 
 #[tokio::test]
@@ -133,22 +143,23 @@ async fn a_thread_that_changes_hands_is_found_again() {
 #[tokio::test]
 async fn a_door_that_nobody_answers_is_an_error_in_time() {
     let env = TestEnvironment::with_responses(two()).await;
-    let (first, second) = (env.start(), env.start());
+    let first = env.start();
     let mut here = first.connect().await;
     let thread = here.start_thread(json!({})).await;
     here.run_turn(&thread, "Begin.").await;
-    let doors = env.home().join("doors");
+    let road = Road::before_the_door(&env);
+    let second = env.start();
     let mut there = second.connect().await;
-    let mut silent = Vec::new();
-    for door in std::fs::read_dir(&doors).unwrap() {
-        let path = door.unwrap().path();
-        std::fs::remove_file(&path).unwrap();
-        silent.push(UnixListener::bind(&path).unwrap());
-    }
-    let fault = there.refused("thread/resume", json!({ "threadId": thread })).await;
+    road.hold();
+    let resume = json!({ "threadId": thread });
+    let id = there.send("thread/resume", resume.clone()).await;
+    road.requested("initialize").await;
+    tokio::time::pause();
+    let fault = there.response(id).await.unwrap_err();
+    tokio::time::resume();
     assert!(fault.message.contains("is open in another server (process "), "{fault:?}");
     // And without any door.
-    std::fs::remove_dir_all(&doors).unwrap();
-    let fault = there.refused("thread/resume", json!({ "threadId": thread })).await;
+    std::fs::remove_dir_all(env.home().join("doors")).unwrap();
+    let fault = there.refused("thread/resume", resume).await;
     assert!(fault.message.contains("use that server, or stop it first"), "{fault:?}");
 }

@@ -63,10 +63,16 @@ async fn a_request_to_a_thread_that_was_taken_over_is_refused_and_closes_it() {
         let closed = client.expect("thread/closed").await;
         assert_eq!(closed["threadId"], json!(thread));
     }
-    let fault = peer.refused("turn/start", start.clone()).await;
-    assert!(fault.message.contains("thread/resume"), "{}", fault.message);
-    let fault = peer.refused("thread/resume", json!({ "threadId": thread })).await;
-    assert!(fault.message.contains("is open in another server (owner other)"), "{}", fault.message);
+    for (method, params) in
+        [("turn/start", start), ("thread/resume", json!({ "threadId": thread }))]
+    {
+        let fault = peer.refused(method, params).await;
+        assert!(
+            fault.message.contains("is open in another server (owner other)"),
+            "{}",
+            fault.message
+        );
+    }
     assert_eq!(other.stored(), before, "the lease is not taken back");
     assert_eq!(other.stored().3, "other");
     peer.call("thread/unsubscribe", json!({ "threadId": untouched })).await;
