@@ -51,19 +51,22 @@ pub(crate) async fn fetch(
         return Ok(signed(auth, keys, ends));
     }
     tried.push("this is no container with a role (AWS_CONTAINER_CREDENTIALS_FULL_URI and …_RELATIVE_URI are not set)".to_owned());
+    let mut passes = false;
     match &auth.metadata {
         Some(address) => match of_instance(address, connections).await {
             Ok((keys, ends)) => return Ok(signed(auth, keys, ends)),
             Err(error) => {
+                passes = error.passes;
                 tried.push(format!("this is no instance with a role ({})", error.message));
             }
         },
         None => tried.push("AWS_EC2_METADATA_DISABLED is set".to_owned()),
     }
-    Err(CloudError::permanent(format!(
+    let message = format!(
         "there are no AWS credentials: {}; set the variables, or name a profile with `aws.profile`",
         tried.join("; ")
-    )))
+    );
+    Err(CloudError { message, passes })
 }
 
 fn signed(auth: &AwsAuth, keys: AwsKeys, ends: Option<SystemTime>) -> Fetched {
@@ -138,21 +141,24 @@ async fn of_instance(
 ) -> Result<(AwsKeys, Option<SystemTime>), CloudError> {
     let http = connections.direct()?;
     let address = address.trim_end_matches('/');
-    let ask = async |method: Method, path: &str, header: (&'static str, String)| {
+    let ask = async |method: Method, path: &str, header: (&'static str, String), exists: bool| {
         let url = format!("{address}/{path}");
         let (headers, body) = (vec![header], String::new());
         let call = Call { method, url: &url, headers, body, within: METADATA_TIMEOUT };
-        let answer = fetch::call(http, call).await?;
+        let answer = fetch::call(http, call).await;
+        // A machine that is no instance has no such service, and will have none.
+        let answer =
+            answer.map_err(|error| CloudError { passes: exists && error.passes, ..error })?;
         match answer.status {
             StatusCode::OK => Ok(answer),
             status => Err(refused("the role of the instance", &url, status)),
         }
     };
     let lifetime = ("x-aws-ec2-metadata-token-ttl-seconds", SESSION_SECONDS.to_owned());
-    let session = ask(Method::PUT, "latest/api/token", lifetime).await?;
+    let session = ask(Method::PUT, "latest/api/token", lifetime, false).await?;
     let session = String::from_utf8_lossy(&session.body).into_owned();
     let header = || ("x-aws-ec2-metadata-token", session.clone());
-    let roles = ask(Method::GET, ROLES, header()).await?;
+    let roles = ask(Method::GET, ROLES, header(), true).await?;
     let roles = String::from_utf8_lossy(&roles.body).into_owned();
     let role = roles.lines().next().unwrap_or_default().trim();
     if role.is_empty()
@@ -160,7 +166,7 @@ async fn of_instance(
     {
         return Err(CloudError::permanent("the metadata service names no role of the instance"));
     }
-    let answer = ask(Method::GET, &format!("{ROLES}{role}"), header()).await?;
+    let answer = ask(Method::GET, &format!("{ROLES}{role}"), header(), true).await?;
     keys_of(&answer.json(), "the metadata service of the instance")
 }
 

@@ -17,9 +17,17 @@ pub(crate) struct Fetched {
 /// Time before their end at which credentials are fetched again.
 const RENEW_BEFORE: Duration = Duration::from_secs(240);
 
+/// Time within which a fetch has ended, whatever its outcome.
+const LONGEST_FETCH: Duration = Duration::from_secs(30);
+
 impl Fetched {
     pub(crate) fn is_fresh(&self, now: SystemTime) -> bool {
         self.ends.is_none_or(|ends| ends > now + RENEW_BEFORE)
+    }
+
+    /// They can be used while others are fetched.
+    pub(crate) fn outlasts_a_fetch(&self, now: SystemTime) -> bool {
+        self.ends.is_none_or(|ends| ends > now + LONGEST_FETCH)
     }
 
     /// They can be used, although they are due for renewal.
@@ -61,7 +69,8 @@ mod tests {
             ends: Some(now + Duration::from_secs(seconds)),
         };
         assert!(at(3600).is_fresh(now));
-        assert!(!at(239).is_fresh(now) && at(239).is_valid(now));
+        assert!(!at(239).is_fresh(now) && at(239).outlasts_a_fetch(now));
+        assert!(!at(30).outlasts_a_fetch(now) && at(30).is_valid(now));
         assert!(!at(0).is_valid(now));
         assert!(Fetched { ends: None, ..at(0) }.is_fresh(now));
     }

@@ -84,7 +84,7 @@ pub(crate) async fn fetch(
                  application-default login`",
                 looked.join("; ")
             ),
-            passes: error.passes && auth.default_file.is_none(),
+            passes: error.passes,
         }
     })
 }
@@ -147,7 +147,9 @@ async fn of_machine(
     let headers = vec![("metadata-flavor", "Google".to_owned())];
     let (method, body) = (Method::GET, String::new());
     let call = Call { method, url: &url, headers, body, within: METADATA_TIMEOUT };
-    let answer = fetch::call(connections.direct()?, call).await?;
+    let answer = fetch::call(connections.direct()?, call).await;
+    // A machine of another cloud has no such server, and will have none.
+    let answer = answer.map_err(|error| CloudError { passes: false, ..error })?;
     token_of(&answer, "the metadata server refuses a token", now)
 }
 

@@ -10,7 +10,6 @@ use std::time::SystemTime;
 
 use http_client::Network;
 use hyper::Request;
-use tokio::sync::Mutex as AsyncMutex;
 
 mod account;
 #[cfg(feature = "bedrock")]
@@ -31,6 +30,7 @@ mod profile;
 mod refusal;
 #[cfg(feature = "bedrock")]
 mod sign;
+mod slot;
 
 pub use account::{Account, AwsAuth, AwsContainer, AwsKeys, AwsSigner, GoogleAuth, Key};
 use connections::Connections;
@@ -38,7 +38,8 @@ pub use fetched::CloudError;
 use fetched::Fetched;
 #[cfg(feature = "bedrock")]
 pub use frames::{FrameError, FrameReader, MAX_FRAME};
-pub use refusal::{clock, refusal};
+pub use refusal::{clock, is_of_key, refusal};
+use slot::Slot;
 
 /// Most accounts whose credentials are kept. Beyond it all are fetched again.
 const MAX_ACCOUNTS: usize = 32;
@@ -48,54 +49,31 @@ pub const HAS_BEDROCK: bool = cfg!(feature = "bedrock");
 /// True if this build gets tokens of Google accounts.
 pub const HAS_VERTEX: bool = cfg!(feature = "vertex");
 
-/// An account with a place for what it gave.
-type Slot = Arc<AsyncMutex<Option<Fetched>>>;
-
 /// The credentials of accounts that are in use.
 pub struct Credentials {
-    connections: Connections,
-    known: Mutex<Vec<(Account, Slot)>>,
+    connections: Arc<Connections>,
+    known: Mutex<Vec<(Account, Arc<Slot>)>>,
 }
 
 impl Credentials {
     /// `network` is the way to services that issue tokens; those of the machine itself are reached without a proxy.
     #[must_use]
     pub fn new(network: Network) -> Self {
-        Self { connections: Connections::new(network), known: Mutex::default() }
+        Self { connections: Arc::new(Connections::new(network)), known: Mutex::default() }
     }
 
-    /// The key of an account, fetched if it is not known or ends soon. `user` names who uses it, for the log.
+    /// The key of an account, fetched if there is no valid one. One that ends soon is renewed apart from the requests,
+    /// which it serves until then. `user` names who uses it, for the log.
     ///
     /// # Errors
     /// There are no credentials. The message lists where they were looked up.
     pub async fn key(&self, account: &Account, user: &str) -> Result<Key, CloudError> {
-        let slot = self.slot(account);
-        // Held while they are fetched, so that concurrent requests share one fetch.
-        let mut slot = slot.lock().await;
         let now = SystemTime::now();
-        if let Some(kept) = slot.as_ref().filter(|kept| kept.is_fresh(now)) {
-            return Ok(kept.key.clone());
-        }
-        match account.fetch(&self.connections, now).await {
-            Ok(fetched) => {
-                let key = fetched.key.clone();
-                *slot = Some(fetched);
-                Ok(key)
-            }
-            Err(error) => match slot.as_ref().filter(|kept| error.passes && kept.is_valid(now)) {
-                Some(kept) => {
-                    tracing::warn!(
-                        target: "model::cloud",
-                        "{user}: its credentials cannot be renewed yet: {}", error.message
-                    );
-                    Ok(kept.key.clone())
-                }
-                None => Err(error),
-            },
-        }
+        self.slot(account).key(now, user, || self.fetch(account, now)).await
     }
 
-    /// [`Credentials::key`] after the key `refused` was refused; `None` if there is no other.
+    /// Another key of an account after the key `refused` was refused; `None` if there is no other, or it was asked for
+    /// one because of a refusal within the last minute. Until there is another, [`Credentials::key`] gives the same.
     ///
     /// # Errors
     /// See [`Credentials::key`].
@@ -105,13 +83,20 @@ impl Credentials {
         refused: &Key,
         user: &str,
     ) -> Result<Option<Key>, CloudError> {
-        let slot = self.slot(account);
-        slot.lock().await.take_if(|kept| kept.key.is_same(refused));
-        let renewed = self.key(account, user).await?;
-        Ok(Some(renewed).filter(|renewed| !renewed.is_same(refused)))
+        let now = SystemTime::now();
+        self.slot(account).renewed(refused, now, user, || self.fetch(account, now)).await
     }
 
-    fn slot(&self, account: &Account) -> Slot {
+    fn fetch(
+        &self,
+        account: &Account,
+        now: SystemTime,
+    ) -> impl Future<Output = Result<Fetched, CloudError>> + Send + use<> {
+        let (account, connections) = (account.clone(), Arc::clone(&self.connections));
+        async move { account.fetch(&connections, now).await }
+    }
+
+    fn slot(&self, account: &Account) -> Arc<Slot> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, slot)) = known.iter().find(|(known, _)| known == account) {
             return Arc::clone(slot);
@@ -119,7 +104,7 @@ impl Credentials {
         if known.len() >= MAX_ACCOUNTS {
             known.clear();
         }
-        let slot = Slot::default();
+        let slot = Arc::<Slot>::default();
         known.push((account.clone(), Arc::clone(&slot)));
         slot
     }

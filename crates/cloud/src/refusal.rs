@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use hyper::{HeaderMap, header};
+use hyper::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
 
 /// Difference of clocks beyond which Amazon and Google refuse a signature, in seconds.
@@ -50,13 +50,41 @@ pub(crate) fn error_of(name: &str, body: &[u8]) -> String {
 /// The body of a refusal as the Messages wire has it, where it is one of Amazon's.
 #[must_use]
 pub fn refusal(headers: &HeaderMap, body: &[u8]) -> Option<String> {
+    Some(error_of(&name_of(headers, body)?, body))
+}
+
+/// Names of Amazon's errors that are about the key or the signature, and not about what the account may do.
+const OF_KEYS: [&str; 5] = [
+    "expiredtoken",
+    "invalidclienttokenid",
+    "invalidsignature",
+    "signaturedoesnotmatch",
+    "unrecognizedclient",
+];
+
+/// Returns whether a refusal is about the key of the account, so that another key may help: a status of 401, or one of
+/// Amazon's errors of tokens and signatures, which have 403.
+#[must_use]
+pub fn is_of_key(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> bool {
+    let is_named = || {
+        let name = name_of(headers, body).unwrap_or_default().to_ascii_lowercase();
+        OF_KEYS.iter().any(|known| name.starts_with(known))
+    };
+    match status {
+        StatusCode::UNAUTHORIZED => true,
+        StatusCode::FORBIDDEN => is_named(),
+        _ => false,
+    }
+}
+
+/// The name of one of Amazon's errors.
+fn name_of(headers: &HeaderMap, body: &[u8]) -> Option<String> {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let header = headers.get("x-amzn-errortype").and_then(|name| name.to_str().ok());
     let name = header.or_else(|| value["__type"].as_str())?;
     // As in `com.amazon.coral.service#ExpiredTokenException:http://…`.
     let name = name.split(':').next().unwrap_or_default();
-    let name = name.rsplit('#').next().unwrap_or_default();
-    Some(error_of(name, body))
+    Some(name.rsplit('#').next().unwrap_or_default().to_owned())
 }
 
 /// A sentence about this machine's clock, if the server's differs by more than is tolerated.
@@ -96,6 +124,24 @@ mod tests {
             assert_eq!(error["error"]["message"], format!("{name}: why"));
         }
         assert!(error_of("", b"no json").contains("no reason was given"));
+    }
+
+    #[test]
+    fn errors_of_keys() {
+        for (status, name, expected) in [
+            (401, "", true),
+            (403, "ExpiredTokenException", true),
+            (403, "com.amazon.coral.service#UnrecognizedClientException:http://x", true),
+            (403, "InvalidSignatureException", true),
+            (403, "AccessDeniedException", false),
+            (403, "", false),
+            (500, "ExpiredTokenException", false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let body = format!("{{\"__type\":\"{name}\"}}");
+            let in_body = is_of_key(status, &HeaderMap::new(), body.as_bytes());
+            assert_eq!(in_body, expected, "{status} {name}");
+        }
     }
 
     #[test]

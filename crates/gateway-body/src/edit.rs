@@ -176,6 +176,10 @@ impl Edits {
         let mut pieces = Vec::with_capacity(2 * replaced.len() + 1);
         let mut at = 0;
         for (span, to) in replaced {
+            // What is removed is not changed besides.
+            if span.start < at {
+                continue;
+            }
             // Guards against spans of another body.
             let start = span.start.clamp(at, body.len());
             push(&mut pieces, body.slice(at..start));

@@ -74,6 +74,17 @@ fn an_unchanged_body_is_not_copied() {
 }
 
 #[test]
+fn a_change_within_a_removed_member_is_dropped() {
+    let body = r#"{"model":"a","messages":[{"x":1}],"top":2}"#;
+    let edit = |edits: &mut Edits, scanned: &Scanned| {
+        let start = body.find("{\"x\"").unwrap();
+        edits.set_raw(Span { start, end: start + 7 }, "{}");
+        edits.remove_members(scanned, body.as_bytes(), |name| name == "messages");
+    };
+    assert_eq!(edited(body, edit), r#"{"model":"a","top":2}"#);
+}
+
+#[test]
 fn spans_of_another_body_do_not_panic() {
     let scanned = scan(br#"{"model":"long enough"}"#, Kind::Chat).unwrap();
     let mut edits = Edits::new();

@@ -10,6 +10,9 @@ use super::usage::Usage;
 /// A longer event is not held back until it is complete.
 const MAX_HELD: usize = 64 << 10;
 
+/// The last event of Messages.
+const STOP: &[u8] = b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+
 /// Forwards each event as soon as it is complete.
 #[derive(Debug)]
 pub struct EventFilter {
@@ -147,7 +150,8 @@ impl EventFilter {
     }
 
     /// The rest of a stream that has ended, or was cut off, is appended to `out`. Where the wire matters, a last event
-    /// without the blank line after it is forwarded if it ends the answer; any other beginning of an event is not.
+    /// without the blank line after it is forwarded if it ends the answer; any other beginning of an event is not. An
+    /// answer of Messages that has told why it stops gets its last event where the server leaves it out.
     pub fn finish(mut self, out: &mut Vec<Bytes>) -> FilterEnd {
         let is_inside = self.passing;
         if self.wire.is_none() || is_inside {
@@ -161,17 +165,29 @@ impl EventFilter {
             self.note(event);
             if self.is_over() {
                 out.append(&mut self.held);
+                if self.lacks_stop() {
+                    out.push(Bytes::from_static(b"\n\n"));
+                }
             }
         }
-        let is_over = self.is_over();
+        let lacks_stop = self.lacks_stop();
+        if lacks_stop && !is_inside {
+            out.push(Bytes::from_static(STOP));
+        }
+        let is_over = self.is_over() && !(lacks_stop && is_inside);
         FilterEnd { outcome: self.reader.finish(), is_inside, is_over }
     }
 
-    /// Returns whether the answer has its end, or an error in its place. Messages have an event for it alone.
+    /// Returns whether the answer has its end, or an error in its place.
     fn is_over(&self) -> bool {
         let so_far = self.reader.so_far();
-        let has_stop = self.has_stop || self.wire != Some(Kind::Messages);
-        self.other.is_none() && (so_far.failed || (so_far.complete && has_stop))
+        self.other.is_none() && (so_far.failed || so_far.complete)
+    }
+
+    /// Returns whether the answer is complete but for the last event of Messages.
+    fn lacks_stop(&self) -> bool {
+        let is_messages = self.wire == Some(Kind::Messages);
+        is_messages && self.is_over() && !self.has_stop && !self.reader.so_far().failed
     }
 
     fn line_feed(&mut self, feed: Bytes, out: &mut Vec<Bytes>) {

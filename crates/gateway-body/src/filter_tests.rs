@@ -84,7 +84,7 @@ fn a_truncated_event_is_forwarded() {
 
 const CREATED: &str = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\"}}\n\n";
 const START: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";
-const STOP: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+const STOP_EVENT: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
 const CANDIDATE: &str =
     "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"hi\"}]}}]}\n\n";
 
@@ -124,7 +124,7 @@ fn the_beginning_of_an_event_is_not_forwarded_where_the_wire_matters() {
         let end = filter.finish(&mut out);
         (String::from_utf8(out.concat()).unwrap(), end.outcome.complete, end.is_inside)
     };
-    let whole = format!("{START}{STOP}");
+    let whole = format!("{START}{STOP_EVENT}");
     assert_eq!(end(&whole), (whole.clone(), true, false));
     // Some servers leave out the blank line after the last event.
     let bare = whole.trim_end();
@@ -135,6 +135,30 @@ fn the_beginning_of_an_event_is_not_forwarded_where_the_wire_matters() {
     }
     let long = format!("data: {{\"x\":\"{}", "x".repeat(MAX_HELD));
     assert_eq!(end(&long), (long.clone(), false, true));
+}
+
+/// Its ledger says that it is complete, and so must its client.
+#[test]
+fn an_answer_that_told_why_it_stops_gets_its_last_event() {
+    let reason = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n";
+    let failed = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\"}}\n\n";
+    let whole = format!("{START}{reason}{STOP_EVENT}");
+    for (stream, expected) in [
+        (whole.clone(), whole.clone()),
+        (format!("{START}{reason}"), whole.clone()),
+        (format!("{START}{}", reason.trim_end()), whole),
+        (format!("{START}{reason}{failed}"), format!("{START}{reason}{failed}")),
+    ] {
+        let (mut filter, mut out) = (EventFilter::new(false, Some(Kind::Messages)), Vec::new());
+        filter.feed(Bytes::copy_from_slice(stream.as_bytes()), &mut out);
+        let end = filter.finish(&mut out);
+        assert_eq!(String::from_utf8(out.concat()).unwrap(), expected);
+        assert!(end.is_over && (end.outcome.complete || end.outcome.failed), "{stream}");
+    }
+    let (mut filter, mut out) = (EventFilter::new(false, Some(Kind::Messages)), Vec::new());
+    filter.feed(Bytes::from_static(START.as_bytes()), &mut out);
+    assert!(!filter.finish(&mut out).is_over, "it told no reason");
+    assert_eq!(out.concat(), START.as_bytes());
 }
 
 #[test]

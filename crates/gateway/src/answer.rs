@@ -99,8 +99,10 @@ pub(crate) struct ForwardedAnswer {
     patience: Duration,
     silence: Pin<Box<Sleep>>,
     last: Instant,
-    /// The last time that more than a sign of life came.
-    progress: Instant,
+    /// The start of the current wait for the upstream: nothing has come, and the client asks for more.
+    waits_since: Option<Instant>,
+    /// The time of waiting since more than a sign of life came. While the client takes nothing, nothing is read.
+    waited: Duration,
     /// Callback for the object's id.
     on_id: Option<OnObjectId>,
     /// The length that the client knows, if any.
@@ -164,7 +166,8 @@ impl ForwardedAnswer {
             patience,
             silence: Box::pin(tokio::time::sleep_until(last + patience)),
             last,
-            progress: last,
+            waits_since: None,
+            waited: Duration::ZERO,
             on_id,
             size,
             ended: false,
@@ -257,8 +260,8 @@ impl ForwardedAnswer {
             self.fault = Some(Fault::OtherWire(own.is_of_other_wire(other)));
         }
         if has_progress {
-            self.progress = self.last;
-        } else if self.last.duration_since(self.progress) > self.patience * MOST_SILENCES {
+            self.waited = Duration::ZERO;
+        } else if self.waited > self.patience * MOST_SILENCES {
             self.fault.get_or_insert(Fault::Stalled);
         }
     }
@@ -458,6 +461,9 @@ impl ForwardedAnswer {
             match Pin::new(&mut self.upstream).poll_frame(context) {
                 Poll::Ready(Some(Ok(frame))) => {
                     self.last = Instant::now();
+                    if let Some(since) = self.waits_since.take() {
+                        self.waited += self.last.duration_since(since);
+                    }
                     if let Ok(data) = frame.into_data() {
                         self.take_in(data);
                         let has_ended = self.upstream.is_end_stream() && self.fault.is_none();
@@ -471,6 +477,7 @@ impl ForwardedAnswer {
                 }
                 Poll::Ready(None) => self.end(),
                 Poll::Pending => {
+                    self.waits_since.get_or_insert_with(Instant::now);
                     ready!(self.poll_silence(context));
                     let seconds = self.patience.as_secs_f32();
                     self.abort(Ended::Stalled, format!("it sent nothing for {seconds} s"));

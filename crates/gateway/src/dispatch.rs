@@ -22,6 +22,7 @@ use hyper::http::response;
 use hyper::{HeaderMap, Method, Response, StatusCode};
 use ratelimit::RequestId;
 use tokio::time::Instant;
+use wire::Platform;
 
 use crate::account::request_id;
 use crate::backends::{Lease, LiveBackend, PickedKey, Query};
@@ -256,7 +257,7 @@ impl Run<'_> {
         let mut retention = live.takes_retention();
         let mut refused: Vec<PickedKey> = Vec::new();
         let mut key = live.keys().pick(&refused, self.gateway.clock.steady());
-        let of_cloud = live.cloud_key().await;
+        let of_cloud = self.in_time(live.cloud_key()).await;
         let mut of_cloud = of_cloud.map_err(|failure| self.failed(&mut lease, &failure))?;
         let mut has_renewed = false;
         loop {
@@ -289,12 +290,12 @@ impl Run<'_> {
             let answer = errors::read(&live, response, first, caller).await;
             let status = answer.status;
             let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-            if is_refused
+            if answer.is_of_key
                 && !has_renewed
                 && let Some(tried) = of_cloud.take()
             {
                 has_renewed = true;
-                let renewed = live.renewed_cloud_key(&tried).await;
+                let renewed = self.in_time(live.renewed_cloud_key(&tried)).await;
                 let again = self.forward.body.next(live.backend(), retention);
                 if let (Ok(Some(renewed)), Ok(Some(again))) = (renewed, again) {
                     (of_cloud, prepared) = (Some(renewed), again);
@@ -325,6 +326,17 @@ impl Run<'_> {
         }
     }
 
+    /// A key of a cloud, for which no request waits beyond its own time.
+    async fn in_time(
+        &self,
+        key: impl Future<Output = Result<Option<cloud::Key>, Failure>>,
+    ) -> Result<Option<cloud::Key>, Failure> {
+        tokio::time::timeout_at(self.deadline, key).await.unwrap_or_else(|_| {
+            let message = "its account did not give any within the request's time";
+            Err(Failure::NoCredentials(message.to_owned()))
+        })
+    }
+
     async fn attempt(
         &self,
         live: &LiveBackend,
@@ -335,12 +347,18 @@ impl Run<'_> {
         let Some(base) = backend.base_in(self.forward.query.region) else {
             return Err(Failure::Unreachable("it has no address in the region".to_owned()));
         };
+        let body = match key {
+            OutKey::OfCloud(cloud::Key::Signed(_)) => body.held().await?,
+            _ => body,
+        };
+        let headers = headers.unwrap_or_else(|| self.forward.headers.clone());
+        let is_cloud = backend.account.is_some() || backend.platform != Platform::Direct;
         let outgoing = Outgoing {
             base,
             key,
             method: self.forward.method.clone(),
             path: path.as_deref().unwrap_or(self.forward.path),
-            headers: headers.unwrap_or_else(|| self.forward.headers.clone()),
+            headers: if is_cloud { upstream::for_cloud(&headers) } else { headers },
             body,
         };
         let patience = self.patience(live);
@@ -370,6 +388,7 @@ impl Run<'_> {
             Failure::Unreachable(_) => (Some("unreachable"), Next::Another),
             Failure::Unsent(_) => (Some("cut"), Next::Another),
             Failure::Cut(_) => (Some("cut"), self.if_unanswered()),
+            Failure::BrokeOff(_) => (Some("cut"), Next::Stop),
             // At the end of the time for all attempts there is no other one.
             Failure::Silent => (Some("timeout"), self.if_unanswered()),
             Failure::NoCredentials(_) => (Some("key_refused"), Next::Another),
@@ -379,6 +398,7 @@ impl Run<'_> {
             }
             // The fault of the client.
             Failure::Unsendable(_)
+            | Failure::Unsignable
             | Failure::Client(_)
             | Failure::ClientTooSlow
             | Failure::ClientTooLarge => (None, Next::Stop),

@@ -16,6 +16,10 @@ use gateway_store::records::shared_keys;
 
 /// The name of the key in the store, and what separates this use of it from any other one.
 const PURPOSE: &str = "reasoning envelopes 1";
+/// The same for names of upstreams and models.
+const ALIASES: &str = "names in envelopes 1";
+/// Length of what stands for a name.
+const ALIAS_BYTES: usize = 12;
 /// Version of the seal.
 const VERSION: &str = "1:";
 
@@ -63,8 +67,14 @@ pub(crate) struct Seal {
 }
 
 impl Seal {
-    /// The text for the caller in place of an envelope.
+    /// The text for the caller in place of an envelope. It tells no caller who made it: the name of a model at its server
+    /// may have the number of the operator's account.
     fn close(&self, envelope: &str) -> String {
+        let hidden = Envelope::read(envelope).map(|envelope| {
+            let (provider, model) = (self.alias(&envelope.provider), self.alias(&envelope.model));
+            Envelope { provider, model, ..envelope }.write()
+        });
+        let envelope = hidden.as_deref().unwrap_or(envelope);
         let seal = URL_SAFE_NO_PAD.encode(self.mac(envelope).finalize().into_bytes());
         format!("{SEALED}{VERSION}{seal}:{envelope}")
     }
@@ -78,27 +88,50 @@ impl Seal {
         Some(envelope)
     }
 
-    fn mac(&self, envelope: &str) -> Hmac<Sha256> {
-        let mac = Hmac::<Sha256>::new_from_slice(&self.key.0).expect("a key of any length will do");
-        let project = self.project.as_bytes();
-        mac.chain_update(PURPOSE)
-            .chain_update((project.len() as u64).to_be_bytes())
-            .chain_update(project)
-            .chain_update(envelope)
+    /// The envelope with the names of its maker, if that is `maker`, an upstream and a model there.
+    fn named(&self, envelope: &str, (upstream, model): (&str, &str)) -> String {
+        let read = Envelope::read(envelope).filter(|envelope| {
+            envelope.provider == self.alias(upstream) && envelope.model == self.alias(model)
+        });
+        read.map_or_else(
+            || envelope.to_owned(),
+            |envelope| {
+                let (provider, model) = (upstream.to_owned(), model.to_owned());
+                Envelope { provider, model, ..envelope }.write()
+            },
+        )
     }
 
-    /// Opens the envelopes of a request that was in the wire `caller`. Reasoning that the gateway did not give to the
-    /// project is left out, with a warning.
+    /// What stands for the name of an upstream or a model in texts for callers.
+    fn alias(&self, name: &str) -> String {
+        let alias = self.keyed(ALIASES).chain_update(name).finalize().into_bytes();
+        URL_SAFE_NO_PAD.encode(&alias[..ALIAS_BYTES])
+    }
+
+    fn mac(&self, envelope: &str) -> Hmac<Sha256> {
+        self.keyed(PURPOSE).chain_update(envelope)
+    }
+
+    fn keyed(&self, purpose: &str) -> Hmac<Sha256> {
+        let mac = Hmac::<Sha256>::new_from_slice(&self.key.0).expect("a key of any length will do");
+        let project = self.project.as_bytes();
+        mac.chain_update(purpose)
+            .chain_update((project.len() as u64).to_be_bytes())
+            .chain_update(project)
+    }
+
+    /// Opens the envelopes of a request that was in the wire `caller`, for `target`: an upstream and a model there.
+    /// Reasoning that the gateway did not give to the project is left out, with a warning.
     pub(crate) fn open_request(
         &self,
         request: &mut Request<'_>,
-        caller: Wire,
+        (caller, target): (Wire, (&str, &str)),
         warnings: &mut Warnings,
     ) {
         for item in &mut request.input {
             let Item::Reasoning(reasoning) = item else { continue };
             let Some(text) = reasoning.encrypted.as_deref() else { continue };
-            if let Some(envelope) = self.open(text).map(str::to_owned) {
+            if let Some(envelope) = self.open(text).map(|envelope| self.named(envelope, target)) {
                 reasoning.encrypted = Some(envelope.into());
                 continue;
             }
@@ -168,7 +201,7 @@ mod tests {
     #[test]
     fn only_the_project_and_the_key_open_an_envelope() {
         let text = seal(1, "proj_a").close("wire:1:messages:u:m:e30");
-        assert_eq!(seal(1, "proj_a").open(&text), Some("wire:1:messages:u:m:e30"));
+        assert!(seal(1, "proj_a").open(&text).is_some());
         assert_eq!(seal(1, "proj_b").open(&text), None);
         assert_eq!(seal(2, "proj_a").open(&text), None);
         for forged in
@@ -200,11 +233,24 @@ mod tests {
             let body = body.to_string();
             let (mut request, mut warnings) =
                 wire::read_request(Wire::Responses, "m", body.as_bytes()).unwrap();
-            seal.open_request(&mut request, Wire::Responses, &mut warnings);
+            seal.open_request(&mut request, (Wire::Responses, ("u", "m")), &mut warnings);
             let Item::Reasoning(reasoning) = &request.input[0] else { panic!("{request:?}") };
             assert_eq!(reasoning.encrypted.as_deref(), expect.as_deref(), "{text}");
             assert_eq!(warnings.as_slice().len(), warned, "{text}");
         }
+    }
+
+    #[test]
+    fn callers_do_not_learn_who_made_it() {
+        let arn = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/x";
+        let payload = Payload::CallSignature("s".into());
+        let (provider, model) = ("secret-upstream".to_owned(), arn.to_owned());
+        let envelope = Envelope { wire: Wire::Messages, provider, model, payload }.write();
+        let (one, other) = (seal(1, "proj_a"), seal(1, "proj_b"));
+        let text = one.close(&envelope);
+        assert!(!text.contains("secret-upstream") && !text.contains("123456789012"), "{text}");
+        assert_eq!(one.named(one.open(&text).unwrap(), ("secret-upstream", arn)), envelope);
+        assert_ne!(one.alias(arn), other.alias(arn), "projects cannot compare them");
     }
 
     #[test]
@@ -222,14 +268,16 @@ mod tests {
     #[test]
     fn answers_are_sealed_whoever_made_the_reasoning() {
         let seal = seal(1, "proj_a");
-        for (wire, text) in [(Wire::Responses, "gAAAA"), (Wire::Chat, "wire:1:chat:u:m:e30")] {
+        for (wire, text) in
+            [(Wire::Responses, "gAAAA"), (Wire::Chat, "wire:1:chat:u:m:eyJibG9ja3MiOltdfQ")]
+        {
             let item = OutputItem::Reasoning {
                 id: "rs_1".into(),
                 summary: Vec::new(),
                 content: Vec::new(),
                 encrypted: Some(text.into()),
             };
-            let mut seen = Vec::new();
+            let mut seen: Vec<String> = Vec::new();
             let event = Event::ItemDone { index: 0, item: &item };
             seal.close_event(event, (wire, "u", "m"), &mut |event| {
                 let Event::ItemDone { item: OutputItem::Reasoning { encrypted, .. }, .. } = event
@@ -239,13 +287,15 @@ mod tests {
                 seen.push(encrypted.clone().unwrap());
             });
             let opened = seal.open(&seen[0]).unwrap();
+            let named = seal.named(opened, ("u", "m"));
             match wire {
                 Wire::Responses => {
-                    let envelope = Envelope::read(opened).unwrap();
+                    let envelope = Envelope::read(&named).unwrap();
                     assert!(envelope.is_for(wire, "u", "m"), "{envelope:?}");
                 }
-                _ => assert_eq!(opened, text),
+                _ => assert_eq!(named, text),
             }
+            assert_eq!(seal.named(opened, ("u", "n")), opened);
         }
     }
 

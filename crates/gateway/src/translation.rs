@@ -2,19 +2,17 @@
 //! out, and its answer on its way back. It knows neither limits nor prices: those are read from the caller's request and
 //! from the backend's own bytes, whatever is translated.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+mod warning_log;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http_client::sse::Reader;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use wire::{
     Decoder, EncodeContext, Encoder, Event, Failure, FailureKind, Request, Response,
-    ResponseContext, Target, Tool, ToolChoice, Usage, Warning, Warnings, Wire,
+    ResponseContext, Target, Tool, ToolChoice, Usage, Warnings, Wire,
 };
 
 use crate::envelope_seal::Seal;
@@ -22,10 +20,10 @@ use crate::keeper::Keeper;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Backend;
 
+pub(crate) use warning_log::{WarningLog, note_sealed};
+
 /// Most bytes of an answer in a row without an event: a backend that only keeps the connection alive.
 const MAX_IDLE_BYTES: usize = 1 << 20;
-/// Longest value of the header that names what was left out.
-const MAX_SHOWN: usize = 1024;
 
 /// A request to translate.
 pub(crate) struct Source<'a> {
@@ -106,7 +104,8 @@ impl Source<'_> {
             keeper.check_room(self.body.len())?;
         }
         self.adapt(&mut request, to, keeper.is_some(), &mut warnings)?;
-        self.seal.open_request(&mut request, self.caller, &mut warnings);
+        let maker = (self.upstream, upstream_model);
+        self.seal.open_request(&mut request, (self.caller, maker), &mut warnings);
         let host = backend.base.origin.host().unwrap_or_default();
         let mut target =
             Target::of_server(to, self.upstream, host, upstream_model).on(backend.platform);
@@ -237,17 +236,7 @@ impl Translation {
     /// Counts what was left out of the request. Returns the value of the header that names it.
     pub(crate) fn note(&self, log: &WarningLog) -> Option<HeaderValue> {
         log.note(self.caller, self.backend, self.warnings.as_slice());
-        let mut shown = String::new();
-        for warning in self.warnings.as_slice() {
-            let separator = if shown.is_empty() { "" } else { "; " };
-            let text = format!("{separator}{warning}");
-            if shown.len() + text.len() > MAX_SHOWN {
-                break;
-            }
-            shown.push_str(&text);
-        }
-        let shown = shown.replace(|c: char| !(' '..='~').contains(&c), "?");
-        (!shown.is_empty()).then(|| HeaderValue::from_str(&shown).ok()).flatten()
+        warning_log::shown(self.warnings.as_slice())
     }
 
     /// Begins the translation of a stream.
@@ -489,8 +478,8 @@ fn is_ping(data: &[u8]) -> bool {
 fn keep_alive(caller: Wire) -> &'static str {
     match caller {
         Wire::Messages => "event: ping\ndata: {\"type\": \"ping\"}\n\n",
-        // Clients of Gemini take a comment for the beginning of an error.
-        Wire::Gemini => "\r\n\r\n",
+        // Clients of Gemini take a comment for the beginning of an error, and some of them blank lines.
+        Wire::Gemini => "",
         Wire::Responses | Wire::Chat => ": keep-alive\n\n",
     }
 }
@@ -500,38 +489,6 @@ fn note(event: &Event<'_>, warnings: &mut Warnings, has_failed: &mut bool) {
         Event::Warning { member, reason } => warnings.add((*member).to_owned(), reason),
         Event::Failed { .. } => *has_failed = true,
         _ => {}
-    }
-}
-
-/// Counts what translations leave out, and logs each kind of it once: names of members come from requests.
-#[derive(Debug, Default)]
-pub(crate) struct WarningLog {
-    /// `gateway_translation_warnings_total{from,to}`.
-    pub(crate) counts: Family<Wires, Counter>,
-    logged: Mutex<HashSet<String>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-#[allow(missing_docs, reason = "the names of labels")]
-pub(crate) struct Wires {
-    pub(crate) from: &'static str,
-    pub(crate) to: &'static str,
-}
-
-/// Most kinds that are logged.
-const MAX_LOGGED: usize = 256;
-
-impl WarningLog {
-    fn note(&self, caller: Wire, backend: Wire, warnings: &[Warning]) {
-        for warning in warnings {
-            let label = Wires { from: caller.as_str(), to: backend.as_str() };
-            self.counts.get_or_create(&label).inc();
-            let text = format!("between {caller} and {backend}: {warning}");
-            let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-            if logged.len() < MAX_LOGGED && logged.insert(text.clone()) {
-                tracing::warn!("translations leave out, {text} (logged once)");
-            }
-        }
     }
 }
 
@@ -576,6 +533,8 @@ mod tests {
                 let (mut answer, mut out) = (stream(backend, caller), String::new());
                 answer.feed(sign.as_bytes(), &mut out);
                 assert_eq!(out, keep_alive(caller), "{backend} {caller}");
+                // Some clients of Gemini take anything but an event for a broken answer.
+                assert_eq!(out.is_empty(), caller == Wire::Gemini);
                 assert!(answer.is_idle());
                 let mut decoded = Vec::new();
                 let mut reader = Reader::new();
@@ -602,17 +561,5 @@ mod tests {
         answer.finish(&mut out);
         assert_eq!(out.len(), length, "one end");
         assert!(out.contains("\"error\""), "{out}");
-    }
-
-    #[test]
-    fn warnings_are_counted_always_and_logged_once() {
-        let log = WarningLog::default();
-        let mut warnings = Warnings::default();
-        warnings.add("temperature", "it has none");
-        log.note(Wire::Chat, Wire::Messages, warnings.as_slice());
-        log.note(Wire::Chat, Wire::Messages, warnings.as_slice());
-        assert_eq!(log.logged.lock().unwrap().len(), 1);
-        let label = Wires { from: "chat", to: "messages" };
-        assert_eq!(log.counts.get_or_create(&label).get(), 2);
     }
 }

@@ -21,7 +21,9 @@ use answer_body::AnswerError;
 pub(crate) use answer_body::UpstreamBody;
 pub(crate) use body::OutBody;
 pub(crate) use failure::{Failure, SecretMask, too_large, too_slow};
-pub(crate) use headers::{for_client, for_other_wire, for_upstream, waits, without_google};
+pub(crate) use headers::{
+    for_client, for_cloud, for_other_wire, for_upstream, waits, without_google,
+};
 pub(crate) use redactor::Redactor;
 
 use gateway_policy::settings::{Base, KeyHeader};
@@ -87,10 +89,10 @@ pub(crate) async fn send(
         let first = loop {
             match response.body_mut().frame().await {
                 None => break None,
-                Some(Err(AnswerError::Body(BodyError::Cut(error)))) => {
-                    return Err(Failure::Cut(error.to_string()));
+                Some(Err(error @ AnswerError::Body(BodyError::Coding(_)))) => {
+                    return Err(Failure::Coding(error.to_string()));
                 }
-                Some(Err(error)) => return Err(Failure::Coding(error.to_string())),
+                Some(Err(error)) => return Err(Failure::Cut(error.to_string())),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => break Some(data),
                     _ => {}
@@ -205,11 +207,10 @@ fn add_key(
     Ok(())
 }
 
-/// Signs a request with its whole body.
+/// Signs a request with its body, all of which is in memory.
 fn sign(request: &mut Request<OutBody>, signer: &cloud::AwsSigner) -> Result<(), Failure> {
     let Some(body) = request.body().bytes() else {
-        let message = "a body that is received while it is sent cannot be signed";
-        return Err(Failure::Unsendable(message.to_owned()));
+        return Err(Failure::Unsignable);
     };
     cloud::sign(signer, request, &body).map_err(|error| Failure::Unsendable(error.message))
 }

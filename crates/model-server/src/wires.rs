@@ -5,6 +5,7 @@ mod adapter;
 mod asked;
 mod cache;
 mod faults;
+mod issued;
 mod models;
 mod refusal;
 mod route;

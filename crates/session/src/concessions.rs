@@ -38,8 +38,9 @@ impl Concessions {
         }
         let refused = read::Refused::new(failure, prompt);
         let provider = &prompt.provider;
+        let mut earlier = self.0.iter().filter(|conceded| conceded.provider == *provider);
         let mut found = refused
-            .concessions()
+            .concessions(earlier.any(|conceded| conceded.concession.repairs_a_named_cause()))
             .into_iter()
             .filter(|concession| changes(concession, prompt))
             .map(|concession| Conceded { provider: provider.clone(), concession });
@@ -110,6 +111,32 @@ fn may_be_refusal(failure: &Failure) -> bool {
 }
 
 impl Concession {
+    /// Returns whether it is one of those to a cause that a refusal names in words of its own.
+    fn repairs_a_named_cause(&self) -> bool {
+        match self {
+            Self::EarlierReasoning(_)
+            | Self::Reasoning
+            | Self::ReasoningMember
+            | Self::ItemType(_)
+            | Self::CallsOf(_)
+            | Self::Images => true,
+            Self::ToolTypes
+            | Self::SystemMessages
+            | Self::Ids
+            | Self::CallIds
+            | Self::Member(_)
+            | Self::Parameter(_)
+            | Self::ToolMember(_)
+            | Self::PlainTexts
+            | Self::AllMembers
+            | Self::NoEmptyTexts
+            | Self::AnswersAsQuotes
+            | Self::MergedMessages
+            | Self::AlternatingRoles
+            | Self::UserAtEnd => false,
+        }
+    }
+
     fn refused(&self) -> String {
         match self {
             Self::EarlierReasoning(_) | Self::Reasoning => "reasoning in the history".to_owned(),

@@ -66,6 +66,16 @@ impl Envelope {
         Some(Self { wire, provider, model, payload })
     }
 
+    /// Reads an envelope that a gateway may have sealed, without a check of the seal: for texts that this program made.
+    /// `None` as for [`Envelope::read`].
+    pub(crate) fn inside(encrypted_content: &str) -> Option<Self> {
+        match encrypted_content.strip_prefix(SEALED) {
+            // A version and a seal come first.
+            Some(sealed) => Self::read(sealed.splitn(3, ':').nth(2)?),
+            None => Self::read(encrypted_content),
+        }
+    }
+
     /// The text for `encrypted_content`.
     #[must_use]
     pub fn write(&self) -> String {
@@ -126,10 +136,13 @@ impl Payload {
         }
         if let Some(name) = text("member") {
             let json = text("json").filter(|json| is_json(json))?;
-            return Some(match text("call_id") {
-                Some(call_id) => Self::CallMember { call_id, name, json },
-                None => Self::Member { name, json },
-            });
+            return match text("call_id") {
+                Some(call_id) if name == CALL_MEMBER => {
+                    Some(Self::CallMember { call_id, name, json })
+                }
+                None if MEMBERS.contains(&&*name) => Some(Self::Member { name, json }),
+                _ => None,
+            };
         }
         let blocks = members.texts(&at, "blocks").ok()?;
         blocks
@@ -138,6 +151,11 @@ impl Payload {
             .then(|| Self::Blocks(blocks.into_iter().map(std::borrow::Cow::into_owned).collect()))
     }
 }
+
+/// Members of Chat Completions that carry reasoning: of the assistant's message, and of a call. The caller can have written
+/// the envelope, and any other member would say something in the message.
+const MEMBERS: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
+const CALL_MEMBER: &str = "extra_content";
 
 /// Blocks of Messages that other wires have items for.
 const TRANSLATED: [&str; 7] =
@@ -229,18 +247,59 @@ mod tests {
         }
     }
 
+    #[test]
+    fn members_that_are_no_reasoning_are_not_opened() {
+        let text = |payload: Payload| {
+            let (provider, model) = (String::new(), "m".to_owned());
+            Envelope { wire: Wire::Chat, provider, model, payload }.write()
+        };
+        let of = |name: &str, call: Option<&str>| {
+            let (name, json) = (name.to_owned(), "\"Approve it.\"".to_owned());
+            text(match call {
+                Some(call_id) => Payload::CallMember { call_id: call_id.to_owned(), name, json },
+                None => Payload::Member { name, json },
+            })
+        };
+        for (name, call, is_opened) in [
+            ("reasoning", None, true),
+            ("reasoning_content", None, true),
+            ("reasoning_details", None, true),
+            ("content", None, false),
+            ("tool_calls", None, false),
+            ("extra_content", None, false),
+            ("extra_content", Some("c"), true),
+            ("function", Some("c"), false),
+        ] {
+            assert_eq!(Envelope::read(&of(name, call)).is_some(), is_opened, "{name} {call:?}");
+        }
+    }
+
+    #[test]
+    fn an_envelope_is_found_under_its_seal() {
+        let payload = Payload::TextSignature("s".into());
+        let (provider, model) = ("p:%".to_owned(), "m".to_owned());
+        let envelope = Envelope { wire: Wire::Gemini, provider, model, payload };
+        let text = envelope.write();
+        assert_eq!(Envelope::inside(&format!("{SEALED}1:mac_-:{text}")), Some(envelope.clone()));
+        assert_eq!(Envelope::inside(&text), Some(envelope));
+        for other in [SEALED.to_owned(), format!("{SEALED}1:{text}"), format!("{SEALED}1:mac:g")] {
+            assert_eq!(Envelope::inside(&other), None, "{other}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_envelope_comes_back(
             provider in any::<String>(), model in any::<String>(), text in any::<String>(), id in any::<String>(),
+            name in prop::sample::select(&MEMBERS[..]),
         ) {
             let json = crate::json::quoted(&text);
             for payload in [
                 Payload::Blocks(vec![format!("{{\"type\":\"thinking\",\"a\":{json}}}")]),
                 Payload::CallSignature(text.clone()),
                 Payload::TextSignature(text.clone()),
-                Payload::Member { name: id.clone(), json: json.clone() },
-                Payload::CallMember { call_id: id.clone(), name: text.clone(), json },
+                Payload::Member { name: name.to_owned(), json: json.clone() },
+                Payload::CallMember { call_id: id.clone(), name: CALL_MEMBER.to_owned(), json },
                 Payload::Encrypted { id: Some(id), content: text },
             ] {
                 let envelope = Envelope {

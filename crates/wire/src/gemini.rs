@@ -6,9 +6,9 @@ mod read;
 mod schema;
 mod write;
 
-pub(crate) use decode::Decoder;
+pub(crate) use decode::{Decoder, envelope_of};
 pub(crate) use encode::Encoder;
 pub(crate) use read::read_request;
-pub(crate) use write::write_request;
+pub(crate) use write::{NO_SIGNATURE, write_request};
 
 pub(crate) use encode::whole_response;

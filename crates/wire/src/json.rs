@@ -187,6 +187,12 @@ impl<'a> Object<'a> {
         list.into_iter().enumerate().map(|(index, raw)| text(raw, &at.index(index))).collect()
     }
 
+    /// The members that were not taken and are not `null`.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        let members = self.0.iter().filter_map(|(name, raw)| Some((&**name, (*raw)?)));
+        members.filter(|(_, raw)| raw.get() != "null")
+    }
+
     /// Takes all members as their names and JSON.
     pub(crate) fn take_all(&mut self) -> Vec<(String, String)> {
         let members = std::mem::take(&mut self.0).into_iter();

@@ -46,6 +46,7 @@ mod offer;
 mod request;
 mod response;
 mod responses;
+mod sealed;
 mod shared;
 mod target;
 mod warning;
@@ -71,6 +72,7 @@ pub use request::{
 };
 pub use response::Response;
 pub use responses::read_item;
+pub use sealed::{SealedPart, sealed_parts};
 pub use shared::MAX_ITEMS;
 pub use target::{
     CacheHints, CacheMarks, ChatCallIds, ChatLimit, ChatOptions, ChatReasoning, ChatThinking,

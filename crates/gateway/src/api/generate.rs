@@ -15,6 +15,7 @@ use super::kept::{self, Continued};
 use super::models;
 use super::out_request::{
     OutRequest, asks_for_usage, check_state, is_served, may_mark_cache, served_elsewhere,
+    wire_of_sealed,
 };
 use super::relay::{self, Relayed, Whole};
 use super::request_body::RequestBody;
@@ -30,6 +31,7 @@ use crate::later_kind::LaterKind;
 use crate::object_owners::ObjectKind;
 use crate::router::{Generation, InPath};
 use crate::same_wire::{OwnEnd, wire_of};
+use crate::translation::note_sealed;
 use crate::upstream;
 use gateway_body::{Calls, EventFilter, Kind, Member};
 use gateway_policy::backends::sticky_key;
@@ -83,13 +85,18 @@ pub(crate) async fn answer(
             relayed.translated(&log, is_stream(&asked, named)).await
         }
         Begun::Relayed(relayed) => {
+            if let Some(wire) = wire_of_sealed(generation.kind, &body)
+                && let Some(shown) = note_sealed(wire, &exchange.gateway.metrics.translations)
+            {
+                exchange.headers.insert(LEFT_OUT, shown);
+            }
             Ok(pass(exchange, (generation.kind, &asked), *relayed, asks_for_usage(&asked)))
         }
         Begun::Counted(tokens) => Ok(counted(generation.kind, tokens)),
     }
 }
 
-/// Names what a translation left out of a request.
+/// Names what was left out of a request.
 const LEFT_OUT: HeaderName = HeaderName::from_static("x-translation-warnings");
 
 /// Checks that a stream of Gemini is one of events: one JSON array looks like an answer that broke off.
@@ -155,6 +162,8 @@ pub(super) async fn whole(
     let log = Arc::clone(&exchange.gateway.metrics.translations);
     if let Some(translation) = relayed.translation() {
         translation.note(&log);
+    } else if let Some(wire) = wire_of_sealed(generation.kind, &body) {
+        note_sealed(wire, &log);
     }
     relayed.whole(&log, on_object_id).await
 }
@@ -452,7 +461,8 @@ fn pass(
     let watch = match relayed.reader() {
         _ if counts_tokens(kind) => Watch::Nothing,
         Some(_) if is_events && (wire.is_some() || removes_usage) => {
-            let own = wire.map(|wire| OwnEnd::new(wire, relayed.model()));
+            let (request, now) = (exchange.request, exchange.now / 1_000_000);
+            let own = wire.map(|wire| OwnEnd::new(wire, relayed.model(), request, now));
             Watch::Events(EventFilter::new(removes_usage, wire.map(|_| kind)), own)
         }
         Some(reader) => Watch::Usage(reader),

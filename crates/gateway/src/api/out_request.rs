@@ -1,11 +1,13 @@
 //! A request to a model as a backend gets it: with the few edits that the contract requires, in the wire that the
 //! backend speaks.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
-use wire::{Platform, Wire};
+use hyper::header::{HeaderName, HeaderValue};
+use wire::{Platform, SealedPart, Target, Wire};
 
 use super::kept;
 use super::request_body::RequestBody;
@@ -18,7 +20,7 @@ use crate::router::InPath;
 use crate::same_wire::wire_of;
 use crate::translation::{self, Source};
 use crate::upstream::{OutBody, for_other_wire, without_google};
-use gateway_body::{Edits, Kind};
+use gateway_body::{Edits, Kind, Scanned, Span};
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::{Backend, Model, Upstream};
 
@@ -46,7 +48,12 @@ struct Changes<'c> {
     platform: Platform,
     /// `anthropic_beta`, as a JSON array.
     betas: Option<&'c str>,
+    /// Reasoning of other models, which this one cannot read.
+    sealed: &'c [SealedPart],
 }
+
+/// Names of interfaces of Messages that are not final.
+const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
 /// The wires in which a kind of request can be served.
 enum Needs {
@@ -120,6 +127,14 @@ pub(super) fn check_state(
     Err(ApiError::bad_request("unsupported_parameter", message).param(member))
 }
 
+/// Returns the wire of a request with reasoning that a server of this wire cannot read, and does not get.
+pub(super) fn wire_of_sealed(kind: Kind, body: &[u8]) -> Option<Wire> {
+    let (Needs::Any(wire) | Needs::Only(wire)) = needs(kind) else { return None };
+    let is_sealed =
+        may_hold_sealed(body, wire) && !wire::sealed_parts(wire, body, false).is_empty();
+    is_sealed.then_some(wire)
+}
+
 /// 400 `wire_not_supported`.
 pub(super) fn served_elsewhere(message: &'static str) -> ApiError {
     ApiError::bad_request("wire_not_supported", message)
@@ -138,15 +153,15 @@ impl OutRequest<'_> {
         }
         if let Needs::Any(caller) = needs(kind) {
             let to = backend.wires.for_request(caller);
-            // Reasoning that another backend gave cannot be read by this one: it is left out.
-            if to != caller || may_hold_sealed(self.body, caller) {
+            if to != caller {
                 return self.translated(caller, to, backend);
             }
         }
+        let sealed = &*self.sealed(backend);
         if kind == Kind::Messages && backend.platform != Platform::Direct {
-            return Ok(self.at_cloud(backend.platform));
+            return self.at_cloud(backend.platform, sealed);
         }
-        let pieces = edited(self, Changes { retention, ..Changes::default() });
+        let pieces = edited(self, Changes { retention, sealed, ..Changes::default() });
         let body = OutBody::Pieces(pieces.into());
         let expected = wire_of(kind).map(|wire| Expected { wire, is_stream: self.is_stream() });
         let Some(InPath { verb, is_stream, .. }) = self.named else {
@@ -164,27 +179,62 @@ impl OutRequest<'_> {
         })
     }
 
+    /// The reasoning of other models in a request that is not translated.
+    fn sealed(&self, backend: &Backend) -> Vec<SealedPart> {
+        let (Needs::Any(wire) | Needs::Only(wire)) = needs(self.asked.kind()) else {
+            return Vec::new();
+        };
+        if !may_hold_sealed(self.body, wire) {
+            return Vec::new();
+        }
+        let model = &self.resolved.model;
+        let host = backend.base.origin.host().unwrap_or_default();
+        let target = Target::of_server(wire, &model.upstream.name, host, &model.upstream_model);
+        wire::sealed_parts(wire, self.body, target.gemini.is_third)
+    }
+
     /// A request of Messages for a cloud.
-    fn at_cloud(&self, platform: Platform) -> Prepared {
+    ///
+    /// # Errors
+    /// 400: it names its betas in a form that nobody reads.
+    fn at_cloud(&self, platform: Platform, sealed: &[SealedPart]) -> Result<Prepared, ApiError> {
         let is_stream = self.is_stream();
         let mut headers = self.headers.clone();
         headers.remove("anthropic-version");
-        // Amazon takes them in the body.
-        let betas = (platform == Platform::Bedrock).then(|| headers.remove("anthropic-beta"));
-        let betas = betas.flatten().and_then(|betas| {
-            let names = betas.to_str().ok()?.split(',').map(str::trim);
-            let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
-            serde_json::to_string(&names).ok()
-        });
+        let names = self.betas()?;
+        headers.remove(BETA);
+        let mut betas = None;
+        if !names.is_empty() && platform == Platform::Bedrock {
+            // Amazon takes them in the body.
+            betas = Some(serde_json::Value::from(names).to_string());
+        } else if !names.is_empty() {
+            let value = HeaderValue::from_str(&names.join(","));
+            headers.insert(BETA, value.map_err(|_| invalid_betas())?);
+        }
         let betas = betas.as_deref();
-        let pieces = edited(self, Changes { platform, betas, ..Changes::default() });
-        Prepared {
+        let pieces = edited(self, Changes { platform, betas, sealed, ..Changes::default() });
+        Ok(Prepared {
             path: Some(platform.messages_path(&self.resolved.model.upstream_model, is_stream)),
             headers: Some(headers),
             body: OutBody::Pieces(pieces.into()),
             translation: None,
             expected: Some(Expected { wire: Wire::Messages, is_stream }),
+        })
+    }
+
+    /// The betas that a request names, in its headers and, as clients of clouds do, in its body.
+    fn betas(&self) -> Result<Vec<String>, ApiError> {
+        let mut names: Vec<String> = Vec::new();
+        for line in self.headers.get_all(BETA) {
+            let line = line.to_str().map_err(|_| invalid_betas())?;
+            names.extend(line.split(',').map(|name| name.trim().to_owned()));
         }
+        if let RequestBody::Json(_, scanned) = self.asked {
+            names.extend(betas_of_body(scanned, self.body)?);
+        }
+        let mut seen = HashSet::new();
+        names.retain(|name| !name.is_empty() && seen.insert(name.clone()));
+        Ok(names)
     }
 
     fn is_stream(&self) -> bool {
@@ -226,6 +276,25 @@ impl OutRequest<'_> {
     }
 }
 
+fn betas_of_body(scanned: &Scanned, body: &[u8]) -> Result<Vec<String>, ApiError> {
+    #[derive(serde::Deserialize)]
+    struct Member {
+        anthropic_beta: Option<Vec<String>>,
+    }
+    let mut members = scanned.members.iter();
+    let Some(named) = members.find(|member| member.name.read(body) == "anthropic_beta") else {
+        return Ok(Vec::new());
+    };
+    let member = [b"{", &body[named.span.start..named.span.end], b"}"].concat();
+    let member: Member = serde_json::from_slice(&member).map_err(|_| invalid_betas())?;
+    Ok(member.anthropic_beta.unwrap_or_default())
+}
+
+/// 400 `invalid_value`.
+fn invalid_betas() -> ApiError {
+    ApiError::invalid_value("anthropic_beta", "The names of betas are a list of texts.")
+}
+
 /// A model's name as a part of a path.
 fn encoded(name: &str) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -247,6 +316,9 @@ fn edited(
     changes: Changes<'_>,
 ) -> Vec<Bytes> {
     let mut edits = Edits::new();
+    for (range, with) in changes.sealed {
+        edits.set_raw(Span { start: range.start, end: range.end }, with);
+    }
     match asked {
         RequestBody::Json(kind, scanned) => {
             let version = changes.platform.messages_version();

@@ -205,3 +205,51 @@ async fn a_reload_and_the_end_are_signalled() {
     drop(backends);
     changed.notified().await;
 }
+
+const ACCOUNT: &str = "[upstreams.main]\nauth = \"aws-sigv4\"\naws = { region = \"us-east-1\" }\n\
+    base_url = \"https://bedrock-mantle.us-east-1.api.aws/v1\"\n";
+
+fn signed(name: &str) -> cloud::Key {
+    let (id, secret) = (format!("AK-{name}"), http_client::Secret::new(format!("secret-{name}")));
+    let session_token = Some(http_client::Secret::new(format!("session-{name}")));
+    let keys = cloud::AwsKeys { id, secret, session_token };
+    let (region, service) = ("us-east-1".to_owned(), "bedrock");
+    cloud::Key::Signed(Arc::new(cloud::AwsSigner { keys, region, service }))
+}
+
+#[test]
+#[cfg(feature = "bedrock")]
+fn the_mask_knows_the_last_keys_of_an_account_with_their_session() {
+    let clock: Arc<dyn Clock> = Arc::new(TestClock(AtomicU64::new(0)));
+    let random: Arc<dyn Random> = Arc::new(Counting(AtomicU64::new(1)));
+    let settings = settings(ACCOUNT);
+    let backends = Backends::open(&settings, &clock, &random).unwrap();
+    let live = backends.all().remove(0);
+    for name in ["a", "b", "b", "c"] {
+        live.keep_for_mask(&signed(name));
+    }
+    let known = live.secrets();
+    let has = |text: &str| known.iter().any(|known| **known == *text);
+    for name in ["b", "c"] {
+        assert!(has(&format!("secret-{name}")) && has(&format!("session-{name}")), "{known:?}");
+    }
+    assert!(!has("secret-a"));
+    // A reload keeps them: answers may still come.
+    backends.reload(&settings).unwrap();
+    assert_eq!(backends.all().remove(0).secrets(), known);
+}
+
+#[test]
+#[cfg(feature = "bedrock")]
+fn a_changed_network_is_also_that_of_credentials() {
+    let clock: Arc<dyn Clock> = Arc::new(TestClock(AtomicU64::new(0)));
+    let random: Arc<dyn Random> = Arc::new(Counting(AtomicU64::new(1)));
+    let backends = Backends::open(&settings(ACCOUNT), &clock, &random).unwrap();
+    let credentials = || backends.all().remove(0).credentials().unwrap();
+    let first = credentials();
+    backends.reload(&settings(ACCOUNT)).unwrap();
+    assert!(Arc::ptr_eq(&first, &credentials()), "what was fetched stays known");
+    let changed = format!("{ACCOUNT}proxy = \"http://127.0.0.1:3128\"\n");
+    backends.reload(&settings(&changed)).unwrap();
+    assert!(!Arc::ptr_eq(&first, &credentials()));
+}

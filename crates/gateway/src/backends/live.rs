@@ -20,6 +20,9 @@ use crate::upstream::{Failure, SecretMask};
 /// Time for which a backend that refused the member `prompt_cache_retention` does not get it.
 const RETENTION_PAUSE: Micros = 600_000_000;
 
+/// Number of keys of an account that the mask knows.
+const MASKED_KEYS: usize = 2;
+
 /// A backend while the gateway runs.
 pub(crate) struct LiveBackend {
     backend: Arc<Backend>,
@@ -27,8 +30,8 @@ pub(crate) struct LiveBackend {
     keys: KeyRing,
     /// The credentials of accounts of clouds; `None` for a backend with keys of its own.
     credentials: Option<Arc<cloud::Credentials>>,
-    /// The last secret of its account.
-    last_token: Mutex<Option<Arc<str>>>,
+    /// The last keys of its account, the newest first: of one that was renewed, answers may still come.
+    last_keys: Mutex<Vec<cloud::Key>>,
     state: Arc<Mutex<State>>,
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
@@ -72,10 +75,13 @@ impl LiveBackend {
             keys: KeyRing::new(&backend.keys),
             credentials: backend.account.is_some().then(|| {
                 let network = || backend.network.network.clone();
+                // A changed proxy is one of the services that give tokens, too.
+                let fingerprint = backend.network.fingerprint;
+                let before = before.filter(|it| it.backend.network.fingerprint == fingerprint);
                 let before = before.and_then(|before| before.credentials.clone());
                 before.unwrap_or_else(|| Arc::new(cloud::Credentials::new(network())))
             }),
-            last_token: Mutex::default(),
+            last_keys: Mutex::new(before.map(LiveBackend::last_keys).unwrap_or_default()),
             state: before.map_or_else(Arc::default, |before| Arc::clone(&before.state)),
             clock: Arc::clone(clock),
             shared: Arc::clone(shared),
@@ -122,7 +128,7 @@ impl LiveBackend {
         let Some((account, credentials)) = self.account() else { return Ok(None) };
         let key = credentials.key(account, &self.named()).await;
         let key = key.map_err(|error| Failure::NoCredentials(error.message))?;
-        self.keep_token(&key);
+        self.keep_for_mask(&key);
         Ok(Some(key))
     }
 
@@ -137,7 +143,7 @@ impl LiveBackend {
         let Some((account, credentials)) = self.account() else { return Ok(None) };
         let key = credentials.renewed(account, refused, &self.named()).await;
         let key = key.map_err(|error| Failure::NoCredentials(error.message))?;
-        key.iter().for_each(|key| self.keep_token(key));
+        key.iter().for_each(|key| self.keep_for_mask(key));
         Ok(key)
     }
 
@@ -150,22 +156,37 @@ impl LiveBackend {
         format!("backend {}", self.label())
     }
 
-    /// Keeps a token for the mask.
-    fn keep_token(&self, key: &cloud::Key) {
-        let text = match key {
-            cloud::Key::Bearer(token) => token.expose(),
-            cloud::Key::Signed(signer) => signer.keys.secret.expose(),
-        };
-        let mut last = self.last_token.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_deref() != Some(text) {
-            *last = Some(text.into());
+    /// Keeps a key for the mask.
+    pub(super) fn keep_for_mask(&self, key: &cloud::Key) {
+        let mut last = self.last_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if !last.contains(key) {
+            last.insert(0, key.clone());
+            last.truncate(MASKED_KEYS);
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn credentials(&self) -> Option<Arc<cloud::Credentials>> {
+        self.credentials.clone()
+    }
+
+    fn last_keys(&self) -> Vec<cloud::Key> {
+        self.last_keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// All keys in use.
     pub(super) fn secrets(&self) -> Vec<Arc<str>> {
         let mut all = self.keys.secrets();
-        all.extend(self.last_token.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        for key in self.last_keys() {
+            match key {
+                cloud::Key::Bearer(token) => all.push(token.expose().into()),
+                cloud::Key::Signed(signer) => {
+                    let keys = &signer.keys;
+                    let texts = [Some(&keys.secret), keys.session_token.as_ref()];
+                    all.extend(texts.into_iter().flatten().map(|text| text.expose().into()));
+                }
+            }
+        }
         all
     }
 

@@ -27,6 +27,9 @@ const MAX_ERROR: usize = 256 << 10;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The beginnings of lines of a stream of events.
 const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+/// The message for a caller whose answer is about credentials that the gateway does not send.
+const BEHIND: &str =
+    "The model server has no access to the model. Please report this to the gateway's operator.";
 /// Members of which an answer has at least one that is not empty.
 const OUTPUT: [&str; 4] = ["choices", "content", "candidates", "output"];
 
@@ -36,7 +39,7 @@ pub(super) type Begun = (Response<UpstreamBody>, Option<Bytes>);
 /// Checks the beginning of an answer. An error in it gives it the status of one.
 ///
 /// # Errors
-/// It is empty, a page, or a stream that the request does not ask for.
+/// It is empty, a page, or a stream that the request does not ask for, or it breaks off.
 pub(super) async fn checked(
     expected: Expected,
     (mut response, first): Begun,
@@ -50,10 +53,19 @@ pub(super) async fn checked(
         Some(b'<') => Err(Failure::Strange(status, "a page".to_owned())),
         Some(b'{' | b'[') if may_be_error(text) => {
             let whole = rest_of(&mut response, piece).await?;
-            if let Some(status) = status_of_error(&whole, expected.wire) {
-                *response.status_mut() = status;
+            match status_of_error(&whole, expected.wire) {
+                Some(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                    // The server took the gateway's key: it is that of another server, behind it.
+                    *response.status_mut() = StatusCode::BAD_GATEWAY;
+                    let failure = wire::Failure::new(wire::FailureKind::Server, BEHIND);
+                    Ok((response, Some(failure.body(expected.wire).into())))
+                }
+                Some(status) => {
+                    *response.status_mut() = status;
+                    Ok((response, Some(whole)))
+                }
+                None => Ok((response, Some(whole))),
             }
-            Ok((response, Some(whole)))
         }
         Some(b'{' | b'[') | None => Ok((response, Some(piece))),
         Some(_) => {
@@ -79,18 +91,21 @@ fn may_be_error(text: &[u8]) -> bool {
 }
 
 /// The whole of a short body, or as much of it as is there in time.
+///
+/// # Errors
+/// It breaks off. The answer had begun, and is billed: no other backend is asked.
 async fn rest_of(response: &mut Response<UpstreamBody>, first: Bytes) -> Result<Bytes, Failure> {
     let mut whole = BytesMut::from(&*first);
     let collect = async {
         while whole.len() <= MAX_ERROR
             && let Some(frame) = response.body_mut().frame().await
         {
-            let frame = frame.map_err(|error| Failure::Cut(error.to_string()))?;
+            let frame = frame.map_err(|error| Failure::BrokeOff(error.to_string()))?;
             if let Ok(data) = frame.into_data() {
                 whole.extend_from_slice(&data);
             }
         }
-        Ok(())
+        Ok::<_, Failure>(())
     };
     // What comes later passes as it is.
     tokio::time::timeout(PATIENCE, collect).await.unwrap_or(Ok(()))?;

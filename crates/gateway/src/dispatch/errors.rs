@@ -29,6 +29,8 @@ pub(super) struct Answer {
     pub(super) error: ApiError,
     /// The cause, for the log.
     pub(super) cause: String,
+    /// True if it refuses the key of a cloud's account, so that another key may help.
+    pub(super) is_of_key: bool,
     /// True if it is an error of this API, not the page of another server.
     pub(super) is_error: bool,
     body: Bytes,
@@ -73,7 +75,8 @@ pub(super) async fn read(
         let error = waits(headers).fold(error, |error, (name, value)| error.header(name, value));
         let is_error = body.is_some();
         let body = body.unwrap_or_default();
-        Answer { status: head.status, headers: headers.clone(), error, cause, is_error, body }
+        let (status, headers) = (head.status, headers.clone());
+        Answer { status, headers, error, cause, is_of_key: false, is_error, body }
     };
     let strange = |headers: &HeaderMap, what: String| {
         let failure = Failure::Strange(status, what);
@@ -85,6 +88,7 @@ pub(super) async fn read(
     let Some(body) = whole(first, body, MAX_ERROR).await else {
         return strange(&head.headers, "too long an error".to_owned());
     };
+    let is_of_key = cloud::is_of_key(status, &head.headers, &body);
     // Amazon has errors of its own form.
     let body = cloud::refusal(&head.headers, &body).map_or(body, Bytes::from);
     // Servers of Gemini refuse a key in this way.
@@ -96,7 +100,7 @@ pub(super) async fn read(
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         let message = "The model server rejects the gateway's credentials. Please report this to the gateway's operator.";
         let error = ApiError::new(StatusCode::BAD_GATEWAY, "upstream_error", message);
-        return Answer { status, ..answered(&head.headers, error, cause, Some(body)) };
+        return Answer { status, is_of_key, ..answered(&head.headers, error, cause, Some(body)) };
     }
     let Ok(mut value) = serde_json::from_slice::<Value>(&body) else {
         return strange(&head.headers, "no JSON".to_owned());

@@ -185,11 +185,21 @@ async fn fetch(gateway: &Gateway, answer: &LaterAnswer) -> Look {
     let Some(base) = live.backend().base_in(answer.region.as_deref()) else {
         return Look::Failed("it is not in the region of the request".to_owned());
     };
+    let of_cloud = match live.cloud_key().await {
+        Ok(key) => key,
+        Err(failure) => {
+            let cause = live.mask().replace(failure.to_string().as_bytes());
+            return Look::Failed(String::from_utf8_lossy(&cause).into_owned());
+        }
+    };
     let key = live.keys().pick(&[], gateway.clock.steady());
-    let key = key.as_ref().map(PickedKey::reveal);
+    let key = match &of_cloud {
+        Some(key) => OutKey::OfCloud(key),
+        None => OutKey::Text(key.as_ref().map(PickedKey::reveal), live.backend().key_header),
+    };
     let outgoing = Outgoing {
         base,
-        key: OutKey::Text(key, live.backend().key_header),
+        key,
         method: Method::GET,
         path: &kind.path(&answer.id),
         headers: HeaderMap::new(),

@@ -27,25 +27,38 @@ pub(crate) struct UpstreamBody {
     /// Reads the frames of Amazon Bedrock.
     #[cfg(feature = "bedrock")]
     frames: Option<Box<cloud::FrameReader>>,
+    /// The error of a frame, of which the events before it have been given out.
+    #[cfg(feature = "bedrock")]
+    error: Option<AnswerError>,
+}
+
+impl UpstreamBody {
+    fn new(inner: DecodedBody) -> Self {
+        Self {
+            inner,
+            #[cfg(feature = "bedrock")]
+            frames: None,
+            #[cfg(feature = "bedrock")]
+            error: None,
+        }
+    }
 }
 
 /// The answer with its body. Frames of Amazon Bedrock become events, as the header then says.
 pub(super) fn answered(response: Response<DecodedBody>) -> Response<UpstreamBody> {
-    let (head, inner) = response.into_parts();
+    #[cfg_attr(not(feature = "bedrock"), expect(unused_mut))]
+    let (mut head, mut body) = response.map(UpstreamBody::new).into_parts();
     #[cfg(feature = "bedrock")]
     {
-        let mut head = head;
         let kind = head.headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
-        let frames = kind.starts_with(b"application/vnd.amazon.eventstream").then(Box::default);
-        if frames.is_some() {
+        if kind.starts_with(b"application/vnd.amazon.eventstream") {
+            body.frames = Some(Box::default());
             let events = HeaderValue::from_static("text/event-stream");
             head.headers.insert(header::CONTENT_TYPE, events);
             head.headers.remove(header::CONTENT_LENGTH);
         }
-        Response::from_parts(head, UpstreamBody { inner, frames })
     }
-    #[cfg(not(feature = "bedrock"))]
-    Response::from_parts(head, UpstreamBody { inner })
+    Response::from_parts(head, body)
 }
 
 /// Writes an event of the Messages wire, which has its type as its name.
@@ -78,7 +91,11 @@ impl Body for UpstreamBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
         #[cfg(feature = "bedrock")]
-        if let Self { inner, frames: Some(frames) } = &mut *self {
+        if let Some(error) = self.error.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        #[cfg(feature = "bedrock")]
+        if let Self { inner, frames: Some(frames), error: later } = &mut *self {
             loop {
                 let Some(frame) = ready!(Pin::new(&mut *inner).poll_frame(context)) else {
                     let cut = frames
@@ -91,7 +108,12 @@ impl Body for UpstreamBody {
                 let mut out = Vec::new();
                 let read = frames.feed(&data, |event| write_event(event, &mut out));
                 if let Err(error) = read {
-                    return Poll::Ready(Some(Err(AnswerError::Frame(error.to_string()))));
+                    let error = AnswerError::Frame(error.to_string());
+                    if out.is_empty() {
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    // The events before it count.
+                    *later = Some(error);
                 }
                 if !out.is_empty() {
                     return Poll::Ready(Some(Ok(Frame::data(out.into()))));
@@ -103,6 +125,10 @@ impl Body for UpstreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
+        #[cfg(feature = "bedrock")]
+        if self.error.is_some() {
+            return false;
+        }
         self.inner.is_end_stream()
     }
 

@@ -7,8 +7,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
+
+use super::Failure;
+
+/// Most bytes of a stream that are held for a signature.
+pub(super) const MAX_SIGNED: usize = 32 << 20;
 
 /// The body of a forwarded request. A clone of a stream is the same stream.
 #[derive(Clone, Debug)]
@@ -65,6 +71,28 @@ impl OutBody {
             }
             Self::Stream(_) => None,
         }
+    }
+
+    /// The body with all of it in memory, for a signature.
+    ///
+    /// # Errors
+    /// A stream ends early, or has more than [`MAX_SIGNED`] bytes.
+    pub(crate) async fn held(mut self) -> Result<Self, Failure> {
+        if matches!(self, Self::Pieces(_)) {
+            return Ok(self);
+        }
+        let (mut pieces, mut length) = (VecDeque::new(), 0);
+        while let Some(frame) = self.frame().await {
+            let Ok(data) = frame.map_err(|error| Failure::from(&error))?.into_data() else {
+                continue;
+            };
+            length += data.len();
+            if length > MAX_SIGNED {
+                return Err(Failure::Unsignable);
+            }
+            pieces.push_back(data);
+        }
+        Ok(Self::Pieces(pieces))
     }
 
     /// One piece.

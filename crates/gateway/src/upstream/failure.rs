@@ -24,6 +24,9 @@ pub(crate) enum Failure {
     /// The connection ended before the response started.
     #[error("the connection ended before an answer: {0}")]
     Cut(String),
+    /// The connection ended after the response had started, and before any of it reached the client.
+    #[error("the connection ended within the answer: {0}")]
+    BrokeOff(String),
     /// There was no response in time.
     #[error("it did not answer in time")]
     Silent,
@@ -36,6 +39,9 @@ pub(crate) enum Failure {
     /// The request cannot be sent.
     #[error("the request cannot be sent: {0}")]
     Unsendable(String),
+    /// The request must be signed as a whole, and its body is too long to be held for that.
+    #[error("the request cannot be sent: its body is too long to be signed")]
+    Unsignable,
     /// The account of its cloud gives no credentials.
     #[error("there are no credentials for it: {0}")]
     NoCredentials(String),
@@ -57,11 +63,7 @@ impl Failure {
         let mut is_unsent = false;
         while let Some(cause) = source {
             if let Some(body) = cause.downcast_ref::<super::body::BodyError>() {
-                return match body {
-                    super::body::BodyError::TooLarge => Self::ClientTooLarge,
-                    super::body::BodyError::TooSlow => Self::ClientTooSlow,
-                    super::body::BodyError::Cut(cause) => Self::Client(cause.to_string()),
-                };
+                return body.into();
             }
             is_unsent |= cause.downcast_ref().is_some_and(hyper::Error::is_canceled);
             text.push_str(": ");
@@ -88,6 +90,9 @@ impl Failure {
             Self::Unsent(_) | Self::Cut(_) => bad_gateway(
                 "The model server ended the connection before it answered. Please try again.",
             ),
+            Self::BrokeOff(_) => bad_gateway(
+                "The model server ended the connection within its answer. Please try again.",
+            ),
             Self::Strange(..) => {
                 bad_gateway("The model server's answer is not valid. Please try again later.")
             }
@@ -107,11 +112,28 @@ impl Failure {
                 "invalid_path",
                 "The path or a header of the request cannot be forwarded.",
             ),
+            Self::Unsignable => {
+                let message = format!(
+                    "This model server takes bodies of at most {} MiB, because each request to it is signed as a whole.",
+                    super::body::MAX_SIGNED >> 20
+                );
+                closing(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message))
+            }
             Self::Client(_) => {
                 ApiError::bad_request("incomplete_body", "The request's body ended too early.")
             }
             Self::ClientTooLarge => too_large(),
             Self::ClientTooSlow => too_slow(),
+        }
+    }
+}
+
+impl From<&super::body::BodyError> for Failure {
+    fn from(error: &super::body::BodyError) -> Self {
+        match error {
+            super::body::BodyError::TooLarge => Self::ClientTooLarge,
+            super::body::BodyError::TooSlow => Self::ClientTooSlow,
+            super::body::BodyError::Cut(cause) => Self::Client(cause.to_string()),
         }
     }
 }

@@ -48,10 +48,43 @@ fn stays_here(name: &HeaderName) -> bool {
                 name,
                 "keep-alive" | "proxy-connection" | "openai-organization" | "openai-project"
             ) || name.starts_with("x-forwarded-")
+                || is_of_cloud(name)
                 || name.starts_with("x-real-ip")
                 || is_credential(name)
         }
     }
+}
+
+/// Returns whether a cloud takes a choice of price or policy from a header, which the limits and prices of the gateway do
+/// not see.
+fn is_of_cloud(name: &str) -> bool {
+    name.starts_with("x-amzn-bedrock-") || name.starts_with("x-vertex-ai-")
+}
+
+/// The headers that a cloud gets of those for an upstream. The gateway's account pays for what any other one may choose
+/// there: another tier of service, another project, another method.
+#[must_use]
+pub(crate) fn for_cloud(headers: &HeaderMap) -> HeaderMap {
+    let passes = |name: &HeaderName| match *name {
+        header::ACCEPT
+        | header::ACCEPT_LANGUAGE
+        | header::CONTENT_ENCODING
+        | header::CONTENT_TYPE
+        | header::RANGE
+        | header::USER_AGENT => true,
+        _ => matches!(
+            name.as_str(),
+            "anthropic-beta"
+                | "anthropic-version"
+                | "idempotency-key"
+                | "openai-beta"
+                | "x-client-request-id"
+                | "x-goog-api-client"
+                | "x-request-id"
+        ),
+    };
+    let kept = headers.iter().filter(|(name, _)| passes(name));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Headers for a backend of another wire: of those of [`for_upstream`], the ones that no wire has for itself, and those
@@ -202,6 +235,9 @@ mod tests {
             "set-cookie",
             "x-client-secret",
             "x-access-key",
+            "x-amzn-bedrock-service-tier",
+            "x-amzn-bedrock-performanceconfig-latency",
+            "x-vertex-ai-llm-shared-request-type",
         ] {
             assert!(stays_here(&HeaderName::from_static(name)), "{name}");
         }

@@ -101,7 +101,7 @@ mod ends;
 mod estimates;
 mod headers;
 mod killed;
-mod later;
+pub(crate) mod later;
 mod later_histories;
 mod later_lost;
 mod later_nodes;

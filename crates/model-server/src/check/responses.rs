@@ -72,12 +72,6 @@ pub(super) fn check(body: &Value) -> Result<(), Fault> {
         }
     }
     check_numbers(body)?;
-    if let Some(id) = body["previous_response_id"].as_str() {
-        // A script's responses are not kept.
-        let at = Path::of("previous_response_id");
-        let message = format!("Previous response with id '{id}' not found.");
-        return Err(Fault::coded(at, "previous_response_not_found", message));
-    }
     let has_state =
         ["previous_response_id", "conversation", "prompt"].iter().any(|it| !body[*it].is_null());
     match &body["input"] {

@@ -150,6 +150,11 @@ impl Player {
         self
     }
 
+    /// The response's id.
+    pub(crate) fn id(&self) -> &str {
+        self.response["id"].as_str().unwrap_or_default()
+    }
+
     /// The steps of the script's response.
     pub(crate) fn steps(&self) -> &[Step] {
         &self.scripted.steps

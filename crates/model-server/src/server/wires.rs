@@ -86,6 +86,9 @@ impl State {
             Err(response) => return response,
         };
         self.memory.cache.write(&asked.writes, self.offline.now());
+        if asked.is_kept && self.engine.is_some() {
+            self.memory.issued.keep(player.id());
+        }
         let faults = Faults::of(player.steps(), asked.wire);
         let is_stream = asked.streams == Streams::Events;
         let of_streams = match faults.as_ref().filter(|_| !is_stream) {
@@ -130,7 +133,8 @@ impl State {
             Answer::Stream(player) => {
                 let input = &asked.input;
                 let player = player.with_input(input.input, input.cached, input.written);
-                Ok(player.about([("created_at", now.into())]))
+                let previous = ("previous_response_id", asked.previous.clone());
+                Ok(player.about([("created_at", now.into()), previous]))
             }
             Answer::Refusal(refusal) => Err(self.refuse(asked.wire, &refusal, now).await),
         }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use wire::{EncodeContext, Error, Failure, FailureKind, Target, Wire};
 
 use super::cache::{Cache, InputTokens, Writes};
+use super::issued::Issued;
 use super::route::{Streams, conversation_of};
 use super::thoughts::Thoughts;
 use crate::check::{self, Purpose};
@@ -16,6 +17,7 @@ use crate::check::{self, Purpose};
 pub(crate) struct Memory {
     pub(crate) thoughts: Thoughts,
     pub(crate) cache: Cache,
+    pub(crate) issued: Issued,
 }
 
 /// A request for a response.
@@ -27,6 +29,10 @@ pub(crate) struct Asked<'a> {
     /// The same request in the form of the Responses API.
     pub(crate) responses: Cow<'a, [u8]>,
     pub(crate) streams: Streams,
+    /// The response that it continues; `null` for none.
+    pub(crate) previous: Value,
+    /// Its response may be continued.
+    pub(crate) is_kept: bool,
     pub(crate) conversation: String,
     pub(crate) context: EncodeContext,
     /// The request asks for thinking, on wires where the model shows none otherwise.
@@ -53,6 +59,9 @@ impl<'a> Asked<'a> {
     ) -> Result<Self, Failure> {
         let value = check::parse(wire, body)?;
         check::check(wire, Purpose::Generate, model, &value, headers)?;
+        if wire == Wire::Responses {
+            memory.issued.check(&value).map_err(|fault| fault.into_failure(wire))?;
+        }
         if wire == Wire::Messages
             && let Some(fault) = memory.thoughts.missing(&value)
         {
@@ -70,6 +79,8 @@ impl<'a> Asked<'a> {
             body,
             responses,
             streams,
+            previous: value["previous_response_id"].clone(),
+            is_kept: wire == Wire::Responses && value["store"] != false,
             conversation: conversation_of(wire, &value, headers),
             context,
             thinks: thinks(wire, model, &value),

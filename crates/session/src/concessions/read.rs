@@ -134,9 +134,11 @@ impl Refused {
         }
     }
 
-    /// The parts that a request could do without, the most likely first.
-    pub(super) fn concessions(&self) -> Vec<Concession> {
-        if let Some(repairs) = self.named_cause() {
+    /// The parts that a request could do without, the most likely first. `has_repaired` is true if the provider was
+    /// conceded a named cause before: then words about one, of which nothing is left, name nothing else.
+    pub(super) fn concessions(&self, has_repaired: bool) -> Vec<Concession> {
+        let named = self.named_cause();
+        if let Some(repairs) = named.filter(|repairs| has_repaired || !repairs.is_empty()) {
             // What other repairs would change is not what was refused.
             return repairs;
         }

@@ -58,6 +58,9 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "PlainTexts",
     ),
     ("Unknown parameter: 'input[1].phase'.", "said", "PlainTexts"),
+    // Words of a cause that the history does not have.
+    ("The signature of the image's bytes is not valid.", "image", "Images"),
+    ("Image bytes are missing a thought_signature.", "image", "Images"),
     ("no tool output found for function call call_1.", "call", "ItemType:function_call"),
     (
         "no tool call found for function call output with call_id call_1.",

@@ -264,7 +264,7 @@ enum Carried {
 
 fn carried(item: &OutputItem, context: &EncodeContext) -> Option<Carried> {
     let OutputItem::Reasoning { id, encrypted: Some(encrypted), .. } = item else { return None };
-    match Envelope::read(encrypted) {
+    match Envelope::inside(encrypted) {
         Some(Envelope { wire: Wire::Chat, payload, .. }) => match payload {
             Payload::Member { name, json } if name == "reasoning_details" => {
                 Some(Carried::Details(json))

@@ -455,7 +455,7 @@ pub(super) fn standard_base64(base64: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// A signature as an envelope, if this crate made it for a client of this wire.
-pub(super) fn envelope_of(signature: &str) -> Option<Cow<'static, str>> {
+pub(crate) fn envelope_of(signature: &str) -> Option<Cow<'static, str>> {
     use base64::Engine;
     let signature = standard_base64(signature.into());
     let bytes = base64::engine::general_purpose::STANDARD.decode(&*signature).ok()?;

@@ -104,11 +104,12 @@ impl Encoder {
                 });
             }
             Event::Failed { failure, .. } => {
-                out.push_str("data: ");
-                object(out, |chunk| {
-                    chunk.object("error", |error| failure.write(Wire::Gemini, error));
-                });
-                out.push_str("\r\n\r\n");
+                let error = failure.body(Wire::Gemini);
+                // The official client of JavaScript hands out every event unread, and finds errors only where none is:
+                // a rest without the end of an event is never one.
+                for piece in ["data: ", &error, "\r\n\r\n", &error] {
+                    out.push_str(piece);
+                }
             }
         }
     }
@@ -197,7 +198,7 @@ impl Encoder {
 /// The signature of a reasoning item, and true if it belongs to the next call.
 fn signature_of(item: &OutputItem, context: &EncodeContext) -> Option<(String, bool)> {
     let OutputItem::Reasoning { id, encrypted: Some(encrypted), .. } = item else { return None };
-    Some(match Envelope::read(encrypted) {
+    Some(match Envelope::inside(encrypted) {
         Some(Envelope { wire: Wire::Gemini, payload: Payload::CallSignature(text), .. }) => {
             (text, true)
         }

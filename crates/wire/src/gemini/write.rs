@@ -13,7 +13,7 @@ use crate::target::{Encoded, GeminiOptions, GeminiThinking, Platform, Target};
 use crate::warning::Warnings;
 
 /// Taken for the signature of a call that another model made.
-const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+pub(crate) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Writes a request.
 ///

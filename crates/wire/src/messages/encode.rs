@@ -294,7 +294,7 @@ impl Encoder {
 /// The blocks of a reasoning item: its own, or one whose signature holds what another wire needs.
 fn blocks_of(item: &OutputItem, context: &EncodeContext) -> Vec<String> {
     let OutputItem::Reasoning { id, summary, content, encrypted } = item else { return Vec::new() };
-    let envelope = encrypted.as_deref().and_then(Envelope::read);
+    let envelope = encrypted.as_deref().and_then(Envelope::inside);
     if let Some(Envelope { wire: Wire::Messages, payload: Payload::Blocks(blocks), .. }) = envelope
     {
         return blocks;
@@ -314,7 +314,7 @@ fn blocks_of(item: &OutputItem, context: &EncodeContext) -> Vec<String> {
 /// Returns whether a reasoning item is only the signature after a text, which its wire can do without.
 fn is_text_signature(item: &OutputItem) -> bool {
     let OutputItem::Reasoning { summary, content, encrypted, .. } = item else { return false };
-    let envelope = encrypted.as_deref().and_then(Envelope::read);
+    let envelope = encrypted.as_deref().and_then(Envelope::inside);
     let is_signature = matches!(
         envelope,
         Some(Envelope { wire: Wire::Gemini, payload: Payload::TextSignature(_), .. })

@@ -17,7 +17,7 @@ pub(super) const RESPONSES: &str = "/v1/responses";
 /// What a response of [`ask`] may cost: one token of input at 1 micro-dollar, and 500 of output at 10.
 pub(super) const MOST: u64 = 1 + 5000;
 
-pub(super) fn ask() -> Value {
+pub(crate) fn ask() -> Value {
     json!({ "model": "big", "input": "x", "background": true, "max_output_tokens": 500 })
 }
 
@@ -33,7 +33,7 @@ pub(super) async fn start() -> (TestGateway, Background, Tenant) {
 }
 
 /// Waits for what another task does, as long as a test may.
-pub(super) async fn until<T>(what: &str, mut found: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut found: impl AsyncFnMut() -> Option<T>) -> T {
     let waiting = async {
         loop {
             if let Some(found) = found().await {

@@ -1,11 +1,13 @@
 //! Answers of backends that are not as their wire has them: bounded, and named in the caller's wire.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::Wire;
 
-use super::dialects::{Read, Reply, TEXT, answer, events, path, read, request, send};
-use super::{cost, error_of, start};
-use crate::common::gateway::Answer;
+use super::dialects::{
+    Read, Reply, TEXT, answer, broken, data, document, events, path, read, request, send,
+};
+use super::{PRICE, cost, error_of, start};
+use crate::common::gateway::{Answer, TestGateway};
 use crate::common::upstream::{Script, Step, Upstream, event};
 
 /// Another wire than the given one.
@@ -187,4 +189,107 @@ async fn keep_alives_for_ever_end() {
     let (text, is_regular) = streaming.rest().await;
     assert!(is_regular && text.contains("stalled"), "{text}");
     assert!(!text.contains(TEXT));
+}
+
+/// The server took the gateway's key: the error is about the key of a server behind it.
+#[tokio::test]
+async fn refused_credentials_inside_of_a_success_put_no_key_aside() {
+    for wire in Wire::ALL {
+        let upstream = Upstream::start().await;
+        let gateway = start(&upstream, wire, "").await;
+        let tenant = gateway.tenant("free").await;
+        for code in [401, 403] {
+            let error = json!({ "code": code, "message": "Wrong key sk-behind.", "type": "authentication_error" });
+            upstream.script([Script::json(&json!({ "error": error }))]);
+            let failed = send(&gateway, &tenant, wire, false, &request(wire, false)).await;
+            assert_eq!(failed.status, 502, "{wire}: {}", failed.text());
+            assert!(!failed.text().contains("sk-behind"), "{wire}: {}", failed.text());
+            assert!(!error_of(wire, &failed.json()).0.is_empty(), "{wire}: {}", failed.text());
+        }
+        let line = "gateway_upstream_failures_total{backend=\"main\",reason=\"server_error\"}";
+        assert_eq!(gateway.metric(line).await, 2, "{wire}");
+        assert!(!gateway.log().contains("refuses the key"), "{wire}: {}", gateway.log());
+    }
+}
+
+/// An answer has begun, and is billed: no other backend gets the request.
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_not_asked_for_twice() {
+    for wire in [Wire::Responses, Wire::Chat, Wire::Messages] {
+        let (first, second) = (Upstream::start().await, Upstream::start().await);
+        let backend = |name: &str, upstream: &Upstream, priority: u32| {
+            format!(
+                "[[upstreams.main.backends]]\nname = \"{name}\"\npriority = {priority}\nbase_url = \"{}\"\n",
+                upstream.url()
+            )
+        };
+        let gateway = TestGateway::start(&format!(
+            "[admin]\ntoken_file = \"token\"\n[upstreams.main]\nwire = \"{wire}\"\nenv_key = \"UPSTREAM_KEY\"\n\
+             {}{}[models.big]\nupstream_model = \"up\"\n{PRICE}\n",
+            backend("one", &first, 0),
+            backend("two", &second, 1),
+        ))
+        .await;
+        let tenant = gateway.tenant("free").await;
+        let steps = vec![Step::Bytes("{\"id\":\"x\",\"te".into()), Step::Cut];
+        first.script([Script::chunked("application/json").body(steps)]);
+        let body = request(wire, false);
+        let failed = send(&gateway, &tenant, wire, false, &body).await;
+        assert_eq!(failed.status, 502, "{wire}: {}", failed.text());
+        assert_eq!((first.count(), second.count()), (1, 0), "{wire}");
+    }
+}
+
+/// Gemini signs its last text. Clients of Messages refuse a message that ends with thinking.
+#[tokio::test]
+async fn a_signature_after_the_last_text_does_not_end_a_message() {
+    for stream in [false, true] {
+        let upstream = Upstream::start().await;
+        let gateway = start(&upstream, Wire::Gemini, "").await;
+        let tenant = gateway.tenant("free").await;
+        let mut whole = document(Wire::Gemini, Reply::Text);
+        whole["candidates"][0]["content"]["parts"] =
+            json!([{ "text": TEXT }, { "text": "", "thoughtSignature": "c2ln" }]);
+        upstream.script([match stream {
+            true => Script::events([event(&whole)]),
+            false => Script::json(&whole),
+        }]);
+        let body = request(Wire::Messages, stream);
+        let answered = send(&gateway, &tenant, Wire::Messages, stream, &body).await;
+        let blocks: Vec<Value> = match stream {
+            true => {
+                data(&answered.text()).iter().map(|event| event["content_block"].clone()).collect()
+            }
+            false => answered.json()["content"].as_array().unwrap().clone(),
+        };
+        let kinds: Vec<&str> = blocks.iter().filter_map(|block| block["type"].as_str()).collect();
+        assert_eq!(kinds, ["text"], "{}", answered.text());
+    }
+}
+
+/// The official client of JavaScript hands each event out unread. It raises an error only for a rest that is no event.
+#[tokio::test]
+async fn every_client_of_gemini_sees_that_a_stream_broke_off() {
+    for backend in [Wire::Gemini, Wire::Chat] {
+        for is_whole in [false, true] {
+            let upstream = Upstream::start().await;
+            let gateway = start(&upstream, backend, "").await;
+            let tenant = gateway.tenant("free").await;
+            upstream.script([match is_whole {
+                true => answer(backend, Reply::Text, true),
+                false => broken(backend),
+            }]);
+            let body = request(Wire::Gemini, true);
+            let answered = send(&gateway, &tenant, Wire::Gemini, true, &body).await;
+            let text = answered.text().replace("\r\n", "\n");
+            let rest = text.rsplit_once("\n\n").unwrap().1;
+            let context = format!("{backend}, whole: {is_whole}: {text}");
+            assert_eq!(rest.is_empty(), is_whole, "{context}");
+            if !is_whole {
+                let error: Value = serde_json::from_str(rest).unwrap();
+                assert_eq!(error["error"], read(Wire::Gemini, &answered, true).error, "{context}");
+                assert!(error["error"]["message"].is_string(), "{context}");
+            }
+        }
+    }
 }

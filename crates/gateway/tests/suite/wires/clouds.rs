@@ -1,6 +1,8 @@
 //! Backends at Amazon Bedrock and at Vertex AI, which check what arrives on their own: signatures and tokens, paths, and
 //! what of a request is in the path; answers in frames.
 
+mod accounts;
+
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use base64::Engine;
@@ -259,6 +261,15 @@ const PRIVATE_KEY: &str = include_str!("../../../../model/tests/suite/cloud/serv
 
 /// A gateway whose backend is Vertex AI, and the service that gives its tokens.
 async fn vertex(upstream: &Upstream, publisher: &str) -> (TestGateway, Upstream, TempDir) {
+    vertex_with(upstream, publisher, "").await
+}
+
+/// The same, with further settings of the upstream.
+async fn vertex_with(
+    upstream: &Upstream,
+    publisher: &str,
+    settings: &str,
+) -> (TestGateway, Upstream, TempDir) {
     let tokens = Upstream::answering(|_| {
         Script::json(&json!({ "access_token": "ya29.token-1", "expires_in": 3600 }))
     })
@@ -274,7 +285,7 @@ async fn vertex(upstream: &Upstream, publisher: &str) -> (TestGateway, Upstream,
         &format!(
             "[admin]\ntoken_file = \"token\"\n[upstreams.main]\n\
              base_url = \"http://{}/v1/projects/p/locations/global/publishers/{publisher}\"\nplatform = \"vertex\"\n\
-             auth = \"google\"\ngoogle = {{ credentials_file = \"{}\" }}\n[models.big]\nupstream_model = \"up\"\n{PRICE}\n",
+             {settings}auth = \"google\"\ngoogle = {{ credentials_file = \"{}\" }}\n[models.big]\nupstream_model = \"up\"\n{PRICE}\n",
             upstream.address,
             file.display()
         ),

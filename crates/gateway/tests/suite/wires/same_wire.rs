@@ -1,6 +1,7 @@
 //! Where caller and backend speak one wire: bytes pass unchanged, and what is no answer of that wire becomes an error of
 //! it, before or after it has begun.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use wire::Wire;
 
@@ -212,6 +213,31 @@ async fn keep_alives_for_ever_are_bounded_in_time() {
         assert!(text.matches(sign).count() > 3, "the caller is kept alive: {context}");
         gateway.is_idle().await;
     }
+}
+
+/// While its client takes nothing, the gateway reads nothing: that is no silence of the server.
+#[tokio::test]
+async fn a_slow_client_is_not_taken_for_a_silent_server() {
+    let upstream = Upstream::start().await;
+    let setting = "wire = \"messages\"\nidle_timeout_ms = 300\n";
+    let gateway = start_with(&upstream, setting, Wire::Messages, "").await;
+    let tenant = gateway.tenant("free").await;
+    // More than all buffers on the way hold.
+    let ping = json!({ "type": "ping", "pad": "x".repeat(60_000) });
+    let ping = Bytes::from(format!("event: ping\ndata: {ping}\n\n"));
+    let all = events(Wire::Messages, Reply::Text);
+    let bytes = |event: &String| Step::Bytes(event.clone().into());
+    let mut steps = vec![bytes(&all[0])];
+    steps.extend((0..500).map(|_| Step::Bytes(ping.clone())));
+    steps.extend(all[1..].iter().map(bytes));
+    upstream.script([Script::stream(steps)]);
+    let body = request(Wire::Messages, true);
+    let mut streaming = gateway.stream_from(&tenant, path(Wire::Messages, true), &body).await;
+    // Longer than keep-alives alone may keep an answer open.
+    tokio::time::sleep(std::time::Duration::from_millis(2200)).await; // tidy: sleep the client is slow
+    let (text, is_regular) = streaming.rest().await;
+    let end = &text[text.len().saturating_sub(300)..];
+    assert!(is_regular && end.contains("message_stop"), "{end}");
 }
 
 /// Gemini's only hint for a retry is in the body of its errors.

@@ -1,6 +1,8 @@
 //! Reasoning that a backend needs again: what a caller holds of it is sealed for its project, counts as input, and
 //! reaches the model only as the gateway gave it.
 
+mod own_wire;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

@@ -308,6 +308,13 @@ async fn responses_requests() {
     ] {
         refused(&server.responses(members.clone()).await, part, &members);
     }
+    // A response that was given is continued, and the call before an output may be its own.
+    let kept = server.responses(json!({})).await.ok();
+    let more = json!({"input": [output], "previous_response_id": kept["id"]});
+    assert_eq!(server.responses(more).await.ok()["previous_response_id"], kept["id"]);
+    let forgotten = server.responses(json!({"store": false})).await.ok();
+    let more = json!({"input": [output], "previous_response_id": forgotten["id"]});
+    refused(&server.responses(more.clone()).await, "not found", &more);
     for members in [
         json!({"temperature": 2, "top_p": 0.5, "max_output_tokens": 16}),
         json!({"input": [thought("e"), {"role": "user", "content": "x"}]}),

@@ -113,7 +113,7 @@ async fn a_turn_of_gemini_on_a_machine_with_an_account() {
 #[tokio::test]
 async fn a_login_of_gcloud_is_renewed_when_it_ends_or_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let answers = vec![token("one", 60), token("two", 3600), token("three", 3600)];
+    let answers = vec![token("one", 20), token("two", 3600), token("three", 3600)];
     let (issuer, mut asked) = server(answers).await;
     let unauthorized = || {
         answer(
@@ -136,7 +136,7 @@ async fn a_login_of_gcloud_is_renewed_when_it_ends_or_is_refused() {
     for _ in 0..3 {
         completes(&client, &provider, "claude-opus-4-6").await;
     }
-    // The first ends within minutes. The second is refused at the third request.
+    // The first ends within seconds. The second is refused at the third request.
     for expect in ["one", "two", "two", "three"] {
         let arrived = requests.recv().await.unwrap();
         assert_eq!(arrived.header("authorization"), format!("Bearer {expect}"));
