@@ -279,6 +279,8 @@ impl First<'_> {
     fn wait(&self, command: Pid) -> Ended {
         /// Bytes between two reports.
         const STEP: u64 = 16 << 20;
+        /// Processes that the end of a command makes room for: itself, and others that gave up with it.
+        const FREED: usize = 4;
         let mut reported = 0;
         sys::note_questions();
         loop {
@@ -291,7 +293,7 @@ impl First<'_> {
                     // It may have failed because it could start no other process, before the supervisor looked.
                     if !matches!(end, Ended::Code(0))
                         && self.prepared.processes.is_some()
-                        && is_full()
+                        && (0..FREED).any(|_| is_full())
                     {
                         self.send(Report::Room { full: true });
                     }
