@@ -9,9 +9,11 @@ use rustls::ClientConfig;
 /// A store in a schema of a PostgreSQL database, which several nodes can have open.
 #[derive(Clone)]
 pub struct PostgresConfig {
-    /// `postgres://USER:PASSWORD@HOST/DATABASE`. With `sslmode=require`, the certificate of the
+    /// `postgres://USER@HOST/DATABASE`. With `sslmode=require`, the certificate of the
     /// server is verified with `tls`.
     pub url: String,
+    /// The user's password, in place of one in the URL.
+    pub password: Option<String>,
     /// The schema of the tables, which [`crate::migrate`] creates.
     pub schema: String,
     /// Roots and identity for TLS; `None` refuses a URL that requires TLS.
@@ -37,6 +39,7 @@ impl PostgresConfig {
     pub fn new(url: impl Into<String>, owner: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            password: None,
             schema: "agentd".to_owned(),
             tls: None,
             owner: owner.into(),
@@ -49,7 +52,7 @@ impl PostgresConfig {
     }
 }
 
-/// Without the URL, which contains a password.
+/// Without the password and the URL, which can contain one.
 impl fmt::Debug for PostgresConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresConfig")

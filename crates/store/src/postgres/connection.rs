@@ -49,6 +49,9 @@ impl Database {
             bad_url(&format!("it is not the URL of a PostgreSQL database ({why})"))
         })?;
         let place: Arc<str> = place_of(&options).into();
+        if let Some(password) = &config.password {
+            options.password(password);
+        }
         options.connect_timeout(CONNECT).tcp_user_timeout(Duration::from_secs(10));
         if options.get_application_name().is_none() {
             options.application_name("agentd");

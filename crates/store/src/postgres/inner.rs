@@ -1,6 +1,7 @@
 //! The state that the operations of an open store share, and its membership, which a task renews.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -12,6 +13,9 @@ use super::owned::OwnedThreads;
 use super::schema;
 use crate::StoreError;
 use crate::error::Fault;
+
+/// Time limit for connecting to a database and checking it.
+pub(super) const OPENING: Duration = Duration::from_secs(10);
 
 /// Shared by the operations.
 pub(super) struct Inner {
@@ -47,7 +51,8 @@ impl Inner {
             connection.give_back();
             Ok(())
         };
-        let opened: Result<(), Failure> = opened.await;
+        let opened: Result<(), Failure> =
+            tokio::time::timeout(OPENING, opened).await.unwrap_or(Err(Failure::Late));
         opened.map_err(|failure| inner.database.error(failure))?;
         Ok(inner)
     }
