@@ -30,6 +30,7 @@ pub(crate) mod sandbox;
 #[path = "commands/sandbox_elsewhere.rs"]
 pub(crate) mod sandbox;
 pub(crate) mod skills;
+pub(crate) mod store;
 pub(crate) mod terminal;
 pub(crate) mod threads;
 mod transcript;

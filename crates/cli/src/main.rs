@@ -18,8 +18,8 @@ use crate::commands::{
     Invalid, acp as acp_command, app_server, completions, demo, doctor, exec,
     gateway as gateway_command, hooks as hooks_command, import as import_command, login,
     mcp as mcp_command, mcp_server, model_server, output, plugins as plugins_command, review,
-    rules, sandbox as sandbox_command, skills as skills_command, terminal, threads,
-    web as web_command, worktree,
+    rules, sandbox as sandbox_command, skills as skills_command, store as store_command, terminal,
+    threads, web as web_command, worktree,
 };
 use crate::environment::Environment;
 
@@ -140,6 +140,8 @@ enum Command {
     Plugins(plugins_command::Arguments),
     /// List, check and create skills
     Skills(skills_command::Arguments),
+    /// Migrate a PostgreSQL database of threads, or copy threads to another database
+    Store(store_command::Arguments),
     /// List, show, change, undo, export and import threads
     Threads(threads::Arguments),
     /// Serve the agent as a page for the browsers of this machine
@@ -281,6 +283,9 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         }
         Command::Skills(arguments) => {
             runtime.block_on(skills_command::run(arguments, environment()?))
+        }
+        Command::Store(arguments) => {
+            runtime.block_on(store_command::run(arguments, environment()?))
         }
         Command::Threads(arguments) => runtime.block_on(threads::run(arguments, environment()?)),
         Command::Web(arguments) => runtime.block_on(web_command::run(arguments, environment()?)),

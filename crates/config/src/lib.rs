@@ -50,6 +50,7 @@ mod stack;
 mod suggest;
 mod syntax;
 pub mod table;
+mod thread_database;
 mod trust;
 mod unused_parts;
 mod value;
@@ -77,3 +78,4 @@ pub use table::{
     NetworkPermissions, OssProvider, Personality, ReasoningEffort, ReasoningSummary, SandboxMode,
     ServiceTier, ShellEnvironmentPolicy, Verbosity, WebSearch, WorkspaceWrite,
 };
+pub use thread_database::ThreadDatabase;

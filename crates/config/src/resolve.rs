@@ -25,6 +25,7 @@ use crate::suggest::closest;
 use crate::table::{
     AgentRole, ApprovalsReviewer, Features, Keys, Stage, WebSearch, WebSearchTool, stage,
 };
+use crate::thread_database::{ThreadDatabase, thread_database};
 use crate::unused_parts;
 use crate::value::{Node, Table, Value, merge, table_to_json};
 
@@ -55,6 +56,8 @@ pub struct Config {
     pub untrusted_apps: BTreeSet<String>,
     /// Absolute path of the state database's folder.
     pub sqlite_home: PathBuf,
+    /// The database of threads; `None`: they are in SQLite, in `sqlite_home`.
+    pub thread_database: Option<ThreadDatabase>,
     /// Absolute path of the log's folder.
     pub log_dir: PathBuf,
     /// Absolute path of the folder of the worktrees of threads; `None` where neither the key nor a home of
@@ -420,7 +423,8 @@ fn typed(
 ) -> Result<Config, Error> {
     let cx = environment.read_context();
     let keys = Keys::from_table(root, &cx)?;
-    let Providers { by_id, secret_variables, broken } = providers(root, &keys, environment, errors);
+    let Providers { by_id, mut secret_variables, broken } =
+        providers(root, &keys, environment, errors);
     let mut broken_providers = BTreeMap::new();
     for (id, error) in broken {
         warnings.push(unused_parts::warning(&["model_providers", &id], &error));
@@ -450,6 +454,8 @@ fn typed(
         }
         named => named.as_ref().and_then(|name| permission_profiles.get(name).cloned()),
     };
+    secret_variables.extend(keys.store.env_key.clone());
+    let thread_database = thread_database(root, &keys.store, environment, errors);
     Ok(Config {
         // One that cannot be used is an error.
         provider: provider.unwrap_or(Provider::Offline),
@@ -460,6 +466,7 @@ fn typed(
         untrusted_servers: untrusted_entries(root, "mcp_servers"),
         untrusted_apps: untrusted_entries(root, "apps"),
         sqlite_home: keys.sqlite_home.clone().unwrap_or_else(|| environment.home.to_owned()),
+        thread_database,
         log_dir: keys.log_dir.clone().unwrap_or_else(|| environment.home.join("log")),
         worktrees_dir: keys.worktrees_dir.clone().or_else(|| environment.worktrees_dir()),
         profile,

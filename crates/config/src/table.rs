@@ -16,6 +16,7 @@ mod tools;
 
 pub use crate::renamed::{RENAMED, Renamed};
 pub use features::{Announcement, Features, Stage, announcement, stage, unknown_feature};
+pub(crate) use misc::StoreTable;
 pub use misc::{CredentialsStore, FileOpener, History, LoginMethod, Notifications, Persistence};
 pub use model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, PromptCache,

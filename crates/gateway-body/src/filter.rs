@@ -151,7 +151,7 @@ impl EventFilter {
 
     /// The rest of a stream that has ended, or was cut off, is appended to `out`. Where the wire matters, a last event
     /// without the blank line after it is forwarded if it ends the answer; any other beginning of an event is not. An
-    /// answer of Messages that has told why it stops gets its last event where the server leaves it out.
+    /// answer of Messages that has given its `stop_reason` gets its last event where the server leaves it out.
     pub fn finish(mut self, out: &mut Vec<Bytes>) -> FilterEnd {
         let is_inside = self.passing;
         if self.wire.is_none() || is_inside {

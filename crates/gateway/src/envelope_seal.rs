@@ -102,7 +102,7 @@ impl Seal {
         )
     }
 
-    /// What stands for the name of an upstream or a model in texts for callers.
+    /// A text in place of the name of an upstream or a model, for callers.
     fn alias(&self, name: &str) -> String {
         let alias = self.keyed(ALIASES).chain_update(name).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode(&alias[..ALIAS_BYTES])

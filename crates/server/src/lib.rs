@@ -41,5 +41,7 @@ pub use services::local_models::local_models;
 pub use services::mcp_servers::{McpServerCheck, check_mcp_servers, log_out_of_mcp_server};
 pub use services::options::{Clock, Ids, Options};
 pub use services::provider_list::{AvailableProvider, available as available_providers};
+pub use services::recovery::close_orphans;
 pub use services::rules::{Explained, explain_command};
 pub use services::server_models::{AddressFault, ListedModels, ServerModels, models_at};
+pub use services::thread_database::{open_store, postgres_config};

@@ -71,6 +71,7 @@ fn findings(options: &Options, client: ClientChecks<'_>) -> (Findings, Option<Re
     let mut check = Check { resolved: &resolved, options, findings };
     check.files();
     check.folders();
+    check.thread_database();
     check.notify();
     check.servers();
     check.providers();
@@ -213,6 +214,14 @@ impl Check<'_> {
             if is_set && let Err(why) = own_folder(path) {
                 self.add(Severity::Error, key, format!("{why}; name a folder that can be written"));
             }
+        }
+    }
+
+    /// The password and the authorities of the database of threads.
+    fn thread_database(&mut self) {
+        let database = self.resolved.config.thread_database.as_ref();
+        if let Some(Err(error)) = database.map(crate::thread_database::check) {
+            self.add(Severity::Error, "store", error.to_string());
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use config::edit::Edit;
-use config::{Environment, Error, FileCache, Layer, Overrides, Resolved, Stack};
+use config::{Environment, Error, FileCache, Layer, Overrides, Resolved, Stack, ThreadDatabase};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
@@ -85,6 +85,29 @@ impl ConfigSource {
     /// The server's own configuration: no project has a say in it.
     pub fn own(&self) -> Result<Loaded, Error> {
         self.read(&self.options.cwd, None, None, false)
+    }
+
+    /// The database of threads in a configuration that cannot be used because of `error`, if its mistakes are
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// They may be about where threads are.
+    pub(crate) fn thread_database(&self, error: Error) -> Result<Option<ThreadDatabase>, Error> {
+        let options = self.options.clone();
+        let source = Self { files: FileCache::of_usable_parts(), ..Self::new(options) };
+        let read = source.read_with(&self.options.cwd, None, None, false, Reading::UsableParts);
+        // Flags with a mistake are not read at all.
+        let (Ok((loaded, errors)), Ok(_)) = (read, &self.flags) else { return Err(error) };
+        let is_elsewhere = |mistake: Error| {
+            let (key, _) = mistake.gist();
+            let first = key.map(|key| key.split('.').next().unwrap_or_default());
+            first.is_some_and(|first| !matches!(first, "store" | "profile" | "profiles"))
+        };
+        let mut mistakes = source.files.broken().into_iter().chain(errors).flat_map(Error::each);
+        match mistakes.all(is_elsewhere) {
+            true => Ok(loaded.resolved.config.thread_database),
+            false => Err(error),
+        }
     }
 
     fn read(

@@ -59,6 +59,7 @@ pub mod skills;
 pub mod snapshots;
 pub mod stored;
 pub mod telemetry;
+pub mod thread_database;
 pub mod thread_defaults;
 pub mod thread_hooks;
 pub mod thread_locks;

@@ -1,5 +1,5 @@
-//! The store of threads as the server uses it: opened on first use, with the turns of dead servers
-//! closed before a client can see them.
+//! The store of threads as the server uses it, in SQLite or in the database of `[store]`: opened on first
+//! use, with the turns of dead servers closed before a client can see them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,13 +7,12 @@ use std::sync::Arc;
 use protocol::connection::WarningNotification;
 use session::PolicyBound;
 use store::{
-    OpenedThread, QueuedEntry, SqliteConfig, Store, StoreError, StoredThread, ThreadRecord,
-    TurnRow, Write,
+    OpenedThread, QueuedEntry, SqliteConfig, Store, StoredThread, ThreadRecord, TurnRow, Write,
 };
 use tokio::sync::{Notify, OnceCell, watch};
 
 use crate::allowed::{Allowed, ThreadAbove};
-use crate::config_source::ConfigSource;
+use crate::config_source::{ConfigSource, Loaded};
 use crate::connections::Connections;
 use crate::door::Door;
 use crate::error::{Error, ErrorKind};
@@ -21,6 +20,7 @@ use crate::options::Options;
 use crate::recovery::{self, OrphanOutcome};
 use crate::salvage_report;
 use crate::stored;
+use crate::thread_database::postgres_config;
 
 /// The store of threads.
 pub struct ThreadStore {
@@ -57,7 +57,8 @@ impl ThreadStore {
         taken
     }
 
-    /// The folder of the store.
+    /// The folder of this home's database, with the files that stay on this machine: the doors of servers, and the
+    /// changes that can be undone.
     pub fn folder(&self) -> PathBuf {
         // A broken configuration is reported by the request that needs it.
         match self.config.own() {
@@ -77,9 +78,7 @@ impl ThreadStore {
     /// It cannot be opened; the next call tries again.
     pub async fn get(&self) -> Result<&Store, Error> {
         self.store.get_or_try_init(|| self.open()).await.map_err(|error| {
-            Error::from(error)
-                .with_kind(ErrorKind::Failed)
-                .within("the store of threads cannot be used")
+            error.with_kind(ErrorKind::Failed).within("the store of threads cannot be used")
         })
     }
 
@@ -88,16 +87,26 @@ impl ThreadStore {
         self.store.get()
     }
 
-    async fn open(&self) -> Result<Store, StoreError> {
-        let dir = self.folder();
+    async fn open(&self) -> Result<Store, Error> {
+        let (dir, database) = match self.config.own() {
+            Ok(Loaded { resolved, .. }) => {
+                (resolved.config.sqlite_home, resolved.config.thread_database)
+            }
+            Err(error) => (self.options.home.clone(), self.config.thread_database(error)?),
+        };
         let now = self.options.clock.now_ms();
         let owner = self.options.ids.next();
-        let config = SqliteConfig {
-            salvage: true,
-            lost_turn_error: Some(salvage_report::lost_record()),
-            ..SqliteConfig::new(dir.clone(), now, owner.clone())
+        let store = match database {
+            Some(database) => Store::open(postgres_config(database, owner.clone()).await?).await?,
+            None => {
+                let config = SqliteConfig {
+                    salvage: true,
+                    lost_turn_error: Some(salvage_report::lost_record()),
+                    ..SqliteConfig::new(dir.clone(), now, owner.clone())
+                };
+                Store::open(config).await?
+            }
         };
-        let store = Store::open(config).await?;
         match Door::open(&dir, &owner).await {
             Ok(door) => drop(self.door.send_replace(Some(door))),
             Err(error) => tracing::warn!(

@@ -197,6 +197,15 @@ pub enum StoreError {
         /// The fault.
         why: String,
     },
+    /// The target of a copy has the thread, with other contents.
+    #[error(
+        "thread {thread} is in the target with other contents, which stay as they are; delete it \
+         there, or choose another target"
+    )]
+    Differs {
+        /// Id of the thread.
+        thread: String,
+    },
     /// The lines of a thread cannot be read or written.
     #[error("cannot read or write the lines of the thread: {0}")]
     Transfer(Arc<io::Error>),

@@ -33,7 +33,7 @@ pub use jobs::{
     Job, JobItem, JobItemCounts, JobItemOutcome, JobItemStatus, JobStatus, JobWrite, MAX_JOB_ITEMS,
     NewJobItem,
 };
-pub use postgres::{Migration, PostgresConfig, migrate};
+pub use postgres::{FoundDatabase, Migration, PostgresConfig, find_database, migrate};
 pub use query::{Direction, ListQuery, Page, SortKey, TextMatch, TextQuery, TurnsQuery};
 pub use queue::{QueueWrite, QueuedEntry};
 pub use record::{

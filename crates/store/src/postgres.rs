@@ -51,4 +51,4 @@ mod value;
 pub use config::PostgresConfig;
 pub use schema::Migration;
 pub(crate) use store::PostgresStore;
-pub use store::migrate;
+pub use store::{FoundDatabase, find_database, migrate};

@@ -6,6 +6,8 @@
 //! followed by its items and its part of the history. History outside of any turn follows a line
 //! without a turn. The last line counts the others: a file that was cut off is not imported.
 
+mod copy;
+
 use std::io::BufRead;
 use std::sync::Arc;
 
@@ -16,6 +18,8 @@ use crate::{
     Fragment, ItemRow, Place, Store, StoreError, ThreadChanges, ThreadRecord, TurnOutcome, TurnRow,
     TurnStatus, Write,
 };
+
+pub use copy::{Copied, copy_threads};
 
 /// Version of the format.
 const FORMAT: u32 = 2;
@@ -172,6 +176,14 @@ pub async fn import(
     lines: impl BufRead,
     new_id: Option<String>,
 ) -> Result<String, StoreError> {
+    let (id, writes) = writes(lines, new_id)?;
+    store.commit(writes).await?;
+    store.release(&id).await?;
+    Ok(id)
+}
+
+/// The id of the thread in the lines, or `new_id`, and the writes that store it.
+fn writes(lines: impl BufRead, new_id: Option<String>) -> Result<(String, Vec<Write>), StoreError> {
     let mut reader = Importer::default();
     for (at, text) in lines.lines().enumerate() {
         let text = text.map_err(transfer_error)?;
@@ -185,9 +197,7 @@ pub async fn import(
     let changes = ThreadChanges { updated_at: Some(reader.updated_at), ..ThreadChanges::default() };
     let (thread, changes) = (reader.id.clone(), Box::new(changes));
     reader.writes.push(Write::UpdateThread { thread, changes });
-    store.commit(reader.writes).await?;
-    store.release(&reader.id).await?;
-    Ok(reader.id)
+    Ok((reader.id, reader.writes))
 }
 
 /// Collects the writes that store a thread.

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 use sandbox::LayerStatus;
 use sandbox::rules::Invocation;
-use store::Kept;
 use store::check::{Report, check};
+use store::{FoundDatabase, Kept};
 
 use crate::commands::print;
 use crate::environment::Environment;
@@ -61,7 +61,10 @@ async fn examine(environment: &Environment) -> (Page, Vec<LayerStatus>) {
     };
     let found = environment.sandbox().report().await;
     layers(&mut page, &found);
-    threads(&mut page, &dir);
+    match config.as_ref().ok().and_then(|config| config.thread_database.clone()) {
+        Some(found) => database(&mut page, found, &options).await,
+        None => threads(&mut page, &dir),
+    }
     kept(&mut page, &dir);
     match &config {
         Ok(config) => first_turn::examine(&mut page, environment, config).await,
@@ -142,6 +145,24 @@ fn layers(page: &mut Page, found: &[LayerStatus]) {
     }
     if !confines {
         page.next("Commands under a sandbox policy are refused until this is resolved.");
+    }
+}
+
+/// The PostgreSQL database of threads.
+async fn database(page: &mut Page, database: config::ThreadDatabase, options: &server::Options) {
+    let schema = database.schema.clone();
+    let found = match server::postgres_config(database, options.ids.next()).await {
+        Ok(postgres) => store::find_database(&postgres).await.map_err(server::Error::from),
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(FoundDatabase { place, version, nodes }) => {
+            page.good("threads", format_args!("version {version}, in schema {schema} of {place}"));
+            for holder in nodes {
+                page.good("threads", format_args!("open in {holder}"));
+            }
+        }
+        Err(error) => page.bad("threads", format_args!("{error}")),
     }
 }
 

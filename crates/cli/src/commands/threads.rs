@@ -14,8 +14,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use server::{Clock, Ids};
-use store::{SqliteConfig, Store, transfer};
+use store::{Store, transfer};
 
 use crate::commands::local::LocalServer;
 use crate::commands::transcript::Palette;
@@ -111,9 +110,8 @@ async fn on_server(command: &ServerCommand, environment: Environment) -> anyhow:
 
 async fn on_store(command: StoreCommand, environment: Environment) -> anyhow::Result<ExitCode> {
     let config = checked(&environment, false)?;
-    let dir = config.sqlite_home.clone();
     let options = environment.options("cli");
-    let store = open(&dir, &*options.clock, &*options.ids).await?;
+    let store = server::open_store(&config, options.clock.now_ms(), options.ids.next()).await?;
     let outcome = match command {
         StoreCommand::Export { thread, output } => export(&store, &thread, output.as_deref()).await,
         StoreCommand::Cost(arguments) => cost::report(&store, &arguments, &time_zone()).await,
@@ -124,10 +122,6 @@ async fn on_store(command: StoreCommand, environment: Environment) -> anyhow::Re
     };
     store.close().await?;
     outcome.map(|()| ExitCode::SUCCESS)
-}
-
-async fn open(dir: &Path, clock: &dyn Clock, ids: &dyn Ids) -> anyhow::Result<Store> {
-    Ok(Store::open(SqliteConfig::new(dir, clock.now_ms(), ids.next())).await?)
 }
 
 async fn export(store: &Store, thread: &str, output: Option<&Path>) -> anyhow::Result<()> {

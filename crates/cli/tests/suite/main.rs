@@ -51,6 +51,8 @@ mod sdk;
 mod sequences;
 mod skills;
 #[cfg(unix)]
+mod store;
+#[cfg(unix)]
 mod systemd;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -16,8 +16,8 @@ pub(crate) const PERMISSION_KEYS: [&str; 6] = [
 ];
 
 /// Other keys, with all below them, without whose value more would be permitted, or the conversation
-/// would be sent elsewhere. `*` stands for any name.
-const NEVER_LEFT_OUT: [&str; 11] = [
+/// would be sent or stored elsewhere. `*` stands for any name.
+const NEVER_LEFT_OUT: [&str; 12] = [
     "agents.max_total_seconds",
     "agents.max_total_tokens",
     "apps",
@@ -28,6 +28,7 @@ const NEVER_LEFT_OUT: [&str; 11] = [
     "model_provider",
     "profile",
     "shell_environment_policy",
+    "store",
     "thread_limits",
 ];
 /// A list that is longer for each value that is left out.

@@ -1,11 +1,12 @@
 //! Keys about accounts, files of the agent, and the terminal interface.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
 use crate::error::Error;
-use crate::kind::scope::{ANY, USER};
+use crate::kind::scope::{ANY, RESTART, USER};
 use crate::kind::{Effect, Kind, ReadContext, Setting, Whole, unexpected_value};
 use crate::options::{choices, options};
 use crate::table::Seconds;
@@ -84,6 +85,25 @@ options! {
         persistence: Persistence = Persistence::SaveAll, USER, Effect::Active;
         /// Largest size of `history.jsonl` in bytes; the oldest prompts are removed first.
         max_bytes: Option<Whole<0, { i64::MAX as u64 }>>, USER, Effect::Active;
+    }
+}
+
+options! {
+    /// `store`: threads in a PostgreSQL database. Without it, they are in the SQLite database in
+    /// `sqlite_home`.
+    pub struct StoreTable {
+        /// Address of the database without a password, as in `postgres://USER@HOST/DATABASE`. With
+        /// `?sslmode=require`, the connection is encrypted and the certificate verified.
+        url: Option<String>, USER | RESTART, Effect::Active;
+        /// The environment variable that holds the user's password. Commands do not see it.
+        env_key: Option<String>, USER | RESTART, Effect::Active;
+        /// Schema of the tables, which `agentd store migrate` creates.
+        schema: String = "agentd".to_owned(), USER | RESTART, Effect::Active;
+        /// A PEM file with the authorities that sign the server's certificate, in place of those of the
+        /// operating system. Requires TLS.
+        ca_file: Option<PathBuf>, USER | RESTART, Effect::Active;
+        /// Most connections of a server to the database.
+        max_connections: Whole<2, 1_000> = Whole::new(8), USER | RESTART, Effect::Active;
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::features::Features;
 use super::misc::{
     Analytics, CredentialsStore, Feedback, FileOpener, History, LoginMethod, Memories, Notice,
-    Realtime, Tui,
+    Realtime, StoreTable, Tui,
 };
 use super::model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
@@ -193,6 +193,8 @@ options! {
         log_dir: Option<PathBuf>, USER | RESTART, Effect::Active;
         /// Folder of the thread database; by default the agent's home.
         sqlite_home: Option<PathBuf>, USER | RESTART, Effect::Active;
+        /// The PostgreSQL database of threads.
+        store: StoreTable, USER | RESTART, Effect::Group;
         /// Folder of the git worktrees of threads; by default `agentd/worktrees` in `$XDG_DATA_HOME`, or in
         /// `~/.local/share`.
         worktrees_dir: Option<PathBuf>, USER, Effect::Active;

@@ -15,6 +15,7 @@ mod requirements;
 mod resolve;
 mod schema;
 mod shapes;
+mod store;
 mod table;
 mod toml_suite;
 mod trust;

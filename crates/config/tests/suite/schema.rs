@@ -86,7 +86,9 @@ fn broken(document: &Value) -> Vec<(String, Value)> {
 fn schema_rejects_what_the_program_rejects() {
     let validator = validator();
     let (mut rejected, mut accepted) = (0, 0);
-    for (what, variant) in broken(&all_keys()).into_iter().filter(|(_, v)| v.is_object()) {
+    let mut keys = all_keys();
+    keys["store"]["url"] = "postgres://a/b".into();
+    for (what, variant) in broken(&keys).into_iter().filter(|(_, v)| v.is_object()) {
         let valid = validator.is_valid(&variant);
         assert_eq!(valid, is_accepted(&variant), "{what}");
         if valid { accepted += 1 } else { rejected += 1 }

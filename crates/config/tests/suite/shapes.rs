@@ -43,10 +43,11 @@ const DECISIVE: [&str; 13] = [
     "profile",
     "sandbox_mode",
 ];
-const DECISIVE_TABLES: [&str; 5] = [
+const DECISIVE_TABLES: [&str; 6] = [
     "command_limits",
     "sandbox_workspace_write",
     "shell_environment_policy",
+    "store",
     "thread_limits",
     "tools.web_search.allowed_domains",
 ];

@@ -25,9 +25,10 @@ fn all_keys_parse_together() {
     assert_eq!(layer.to_json(), all_keys());
 }
 
-/// All keys but one that replaces others.
+/// All keys but one that replaces others, each with a value that can be used.
 fn compatible_keys() -> Value {
     let mut keys = all_keys();
+    keys["store"]["url"] = "postgres://a/b".into();
     keys["model_providers"]["x"].as_object_mut().unwrap().shift_remove("auth").unwrap();
     keys
 }

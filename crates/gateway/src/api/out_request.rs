@@ -196,7 +196,7 @@ impl OutRequest<'_> {
     /// A request of Messages for a cloud.
     ///
     /// # Errors
-    /// 400: it names its betas in a form that nobody reads.
+    /// 400: it names its betas in a form that cannot be read.
     fn at_cloud(&self, platform: Platform, sealed: &[SealedPart]) -> Result<Prepared, ApiError> {
         let is_stream = self.is_stream();
         let mut headers = self.headers.clone();

@@ -55,7 +55,7 @@ pub(super) async fn checked(
             let whole = rest_of(&mut response, piece).await?;
             match status_of_error(&whole, expected.wire) {
                 Some(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                    // The server took the gateway's key: it is that of another server, behind it.
+                    // The server took the gateway's key: the refusal is about its own key at another server.
                     *response.status_mut() = StatusCode::BAD_GATEWAY;
                     let failure = wire::Failure::new(wire::FailureKind::Server, BEHIND);
                     Ok((response, Some(failure.body(expected.wire).into())))

@@ -20,8 +20,8 @@ use crate::elsewhere::{Asked, Forwarded, silent};
 use crate::server::Server;
 
 /// Pauses between tries to open a thread: the connection to a server that is killed can end before the system has
-/// released its locks.
-const PAUSES_MS: [u64; 9] = [2, 5, 10, 20, 50, 100, 300, 1000, 2000];
+/// released its locks, and in a database its lease lasts 8 s longer.
+const PAUSES_MS: [u64; 12] = [2, 5, 10, 20, 50, 100, 300, 1000, 2000, 2000, 2000, 2000];
 
 /// Who has the thread now.
 enum Now {

@@ -9,10 +9,12 @@ use rustls::ClientConfig;
 /// A store in a schema of a PostgreSQL database, which several nodes can have open.
 #[derive(Clone)]
 pub struct PostgresConfig {
-    /// `postgres://USER:PASSWORD@HOST/DATABASE`, also with a list of hosts, of which the one that can
-    /// be written is used. With `tls`, connections to hosts are encrypted unless `sslmode=disable` is
-    /// given, and the certificate of the server is verified.
+    /// `postgres://USER@HOST/DATABASE`, also with a list of hosts, of which the one that can be written is
+    /// used. With `tls`, connections to hosts are encrypted unless `sslmode=disable` is given, and the
+    /// certificate of the server is verified.
     pub url: String,
+    /// The user's password, in place of one in the URL.
+    pub password: Option<String>,
     /// The schema of the tables, which [`crate::migrate`] creates.
     pub schema: String,
     /// Roots and identity for TLS; `None` refuses a URL that requires TLS. Sockets of this machine use
@@ -39,6 +41,7 @@ impl PostgresConfig {
     pub fn new(url: impl Into<String>, owner: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            password: None,
             schema: "agentd".to_owned(),
             tls: None,
             owner: owner.into(),
@@ -56,7 +59,7 @@ impl PostgresConfig {
     }
 }
 
-/// Without the URL, which contains a password.
+/// Without the password and the URL, which can contain one.
 impl fmt::Debug for PostgresConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresConfig")

@@ -47,12 +47,19 @@ struct Server {
 impl Servers {
     /// The servers of `url`. Those with an address use TLS if there are roots for it, unless the URL
     /// disables it.
-    pub(super) fn of(url: &str, tls: Option<&Arc<ClientConfig>>) -> Result<Self, StoreError> {
+    pub(super) fn of(
+        url: &str,
+        password: Option<&str>,
+        tls: Option<&Arc<ClientConfig>>,
+    ) -> Result<Self, StoreError> {
         let mut options: Config = with_known_mode(url)?.parse().map_err(|error| {
             let why = described(&error);
             bad_url(&format!("it is not the URL of a PostgreSQL database ({why})"))
         })?;
         let place = place_of(&options).into();
+        if let Some(password) = password {
+            options.password(password);
+        }
         let (idle, interval, retries) = PROBES;
         options.connect_timeout(ADDRESS).tcp_user_timeout(Duration::from_secs(10));
         options.keepalives_idle(idle.min(options.get_keepalives_idle()));
@@ -270,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_silent_connection_is_noticed_within_seconds() {
-        let servers = Servers::of("postgres://me@a,b/db", None).unwrap();
+        let servers = Servers::of("postgres://me@a,b/db", None, None).unwrap();
         for server in &servers.servers {
             let options = &server.options;
             let (interval, probes) =
@@ -286,7 +293,7 @@ mod tests {
     fn each_server_of_a_list_keeps_its_options() {
         let url = "postgres://me:pw@a:1,%2Frun%2Fb:2/db?application_name=x&options=-cy%3Dz\
              &keepalives_idle=3&connect_timeout=9&channel_binding=disable";
-        let servers = Servers::of(url, None).unwrap();
+        let servers = Servers::of(url, None, None).unwrap();
         let options: Vec<&Config> = servers.servers.iter().map(|server| &server.options).collect();
         assert_eq!(options[0].get_hosts(), [Host::Tcp("a".into())]);
         assert_eq!(options[1].get_hosts(), [Host::Unix("/run/b".into())]);

@@ -49,7 +49,7 @@ pub(super) struct Database {
 impl Database {
     /// Opens no connection yet.
     pub(super) fn new(config: &PostgresConfig) -> Result<Self, StoreError> {
-        let servers = Servers::of(&config.url, config.tls.as_ref())?;
+        let servers = Servers::of(&config.url, config.password.as_deref(), config.tls.as_ref())?;
         let (options, place) = (servers.options.clone(), Arc::clone(&servers.place));
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_connect(options, servers, recycling);

@@ -103,6 +103,16 @@ impl Failure {
                             "{place} refuses this user ({why}); grant it all rights on the schema"
                         )))
                     }
+                    Some(code) if LOGIN.contains(code) => {
+                        StoreError::Unavailable(Fault::new(format!(
+                            "{place} refuses the login: {why}; check the user in the URL and the password"
+                        )))
+                    }
+                    Some(code) if *code == SqlState::INVALID_CATALOG_NAME => {
+                        StoreError::Unavailable(Fault::new(format!(
+                            "cannot use {place}: {why}; create the database, or correct its name in the URL"
+                        )))
+                    }
                     _ => unreachable(place, &why),
                 };
                 found.caused_by(error)
@@ -110,6 +120,10 @@ impl Failure {
         }
     }
 }
+
+/// Codes of a user, a password or a machine that may not log in.
+const LOGIN: [SqlState; 2] =
+    [SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION];
 
 impl StoreError {
     fn caused_by(self, cause: tokio_postgres::Error) -> Self {

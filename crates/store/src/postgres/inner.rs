@@ -1,7 +1,7 @@
 //! The state that the operations of an open store share, and its membership, which a task renews.
 
 use std::convert::Infallible;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -14,6 +14,9 @@ use super::permits::{self, Permit, Permits, Use};
 use super::schema;
 use crate::StoreError;
 use crate::error::Fault;
+
+/// Time limit for connecting to a database and checking it.
+pub(super) const OPENING: Duration = Duration::from_secs(10);
 
 /// Shared by the operations.
 pub(super) struct Inner {
@@ -45,7 +48,8 @@ impl Inner {
             connection.give_back();
             Ok(())
         };
-        let opened: Result<(), Failure> = opened.await;
+        let opened: Result<(), Failure> =
+            tokio::time::timeout(OPENING, opened).await.unwrap_or(Err(Failure::Late));
         opened.map_err(|failure| inner.database.error(failure))?;
         Ok(inner)
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use super::failure::Failure;
-use super::value::Value;
+use super::value::{Columns, Value};
 use crate::StoreError;
 
 /// A condition on `owner`: the name of a node whose lease is not over.
@@ -102,6 +102,14 @@ impl Membership {
     }
 }
 
+/// The name of the open store that takes leases under `id`.
+pub(super) fn name_of(id: &str) -> &str {
+    match id.rsplit_once('.') {
+        Some((name, incarnation)) if incarnation.parse::<u32>().is_ok() => name,
+        _ => id,
+    }
+}
+
 /// Registers the node under its current name.
 ///
 /// # Errors
@@ -136,6 +144,13 @@ pub(super) async fn register(
         .execute("DELETE FROM #node WHERE lease_until < clock_timestamp() - interval '1 hour'", &[])
         .await?;
     Ok(())
+}
+
+/// The nodes whose lease is not over, as they describe themselves.
+pub(super) async fn living(connection: &Connection) -> Result<Vec<String>, Failure> {
+    let living = "SELECT holder FROM #node WHERE lease_until > clock_timestamp() ORDER BY holder";
+    let rows = connection.rows(living, &[]).await?;
+    rows.iter().map(|row| Columns::of(row).text()).collect()
 }
 
 /// Extends the lease of the node. `false` if it is over: then the node has a new name, and has to be
@@ -209,6 +224,7 @@ mod tests {
         membership.extend("n", start);
         membership.lose();
         assert_eq!((membership.id().as_str(), membership.id_if_alive(start)), ("n.1", None));
+        assert_eq!((name_of("n.1"), name_of("n"), name_of("n.x")), ("n", "n", "n.x"));
         // A late answer to a renewal of the old name.
         membership.extend("n", start);
         assert_eq!(membership.id_if_alive(start), None);

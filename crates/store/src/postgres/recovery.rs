@@ -33,6 +33,7 @@ pub(super) async fn take(
             WHERE id = $1 AND lease_until > clock_timestamp()";
         if let Some(row) = connection.row(living, &[owner.as_str().into()]).await? {
             let (thread, holder) = (thread.to_owned(), Columns::of(&row).text()?);
+            let owner = super::node::name_of(&owner).to_owned();
             return Err(StoreError::LeasedBy { thread, holder, owner }.into());
         }
     }

@@ -41,8 +41,10 @@ const LARGE: [(&str, &str); 3] =
     [("item", "payload"), ("history", "fragment"), ("job_item", "result")];
 
 /// The outcome of a migration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migration {
+    /// Describes the database: hosts, ports and its name.
+    pub place: String,
     /// The version that was found; 0 for an empty schema.
     pub from: i64,
     /// The version that the schema has now.
@@ -90,7 +92,8 @@ pub(super) async fn migrate(
     connection.end().await?;
     let has_trigrams = index_trigrams(&connection).await?;
     connection.give_back();
-    Ok(Migration { from, to: from.max(latest()), has_trigrams })
+    let place = database.place.to_string();
+    Ok(Migration { place, from, to: from.max(latest()), has_trigrams })
 }
 
 async fn can_compress_with_lz4(connection: &Connection) -> Result<bool, Failure> {
@@ -150,7 +153,7 @@ async fn trigram_index(connection: &Connection) -> Result<Index, Failure> {
     })
 }
 
-/// Checks that this program can use the schema as it is.
+/// Checks that this program can use the schema as it is, and returns the version of its tables.
 ///
 /// # Errors
 /// It has no tables, or those of an older or a newer program; the server is too old or a standby.
@@ -158,7 +161,7 @@ pub(super) async fn check(
     connection: &Connection,
     database: &Database,
     config: &PostgresConfig,
-) -> Result<(), Failure> {
+) -> Result<i64, Failure> {
     check_server(connection, database).await?;
     let table = format!("\"{}\".schema_version", config.schema.replace('"', "\"\""));
     let exists = "SELECT 1 WHERE to_regclass($1) IS NOT NULL";
@@ -180,7 +183,7 @@ pub(super) async fn check(
         )))
         .into());
     }
-    Ok(())
+    Ok(found)
 }
 
 fn newer(database: &Database, config: &PostgresConfig, found: i64, oldest: i64) -> StoreError {

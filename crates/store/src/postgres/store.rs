@@ -11,10 +11,10 @@ use tokio::sync::oneshot;
 use super::config::PostgresConfig;
 use super::connection::Database;
 use super::failure::Failure;
-use super::inner::Inner;
+use super::inner::{Inner, OPENING};
 use super::permits::Use;
 use super::schema::Migration;
-use super::{commit, jobs, lists, queue, read, recovery, schema, text_index, usage};
+use super::{commit, jobs, lists, node, queue, read, recovery, schema, text_index, usage};
 use crate::error::Fault;
 use crate::{
     Fragment, ItemRow, ItemTexts, Job, JobItem, JobItemCounts, JobItemStatus, ListQuery,
@@ -49,6 +49,34 @@ pub async fn migrate(config: &PostgresConfig) -> Result<Migration, StoreError> {
     let database = Database::new(config)?;
     let migrated = schema::migrate(&database, config).await;
     migrated.map_err(|failure| database.error(failure))
+}
+
+/// A database of threads that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundDatabase {
+    /// Describes it: hosts, ports and the name of the database.
+    pub place: String,
+    /// Version of its tables.
+    pub version: i64,
+    /// The nodes that have it open, as they describe themselves.
+    pub nodes: Vec<String>,
+}
+
+/// Checks that this program can use the database of a configuration. Changes nothing there.
+///
+/// # Errors
+/// It cannot be reached or used, or its tables are of another version.
+pub async fn find_database(config: &PostgresConfig) -> Result<FoundDatabase, StoreError> {
+    let database = Database::new(config)?;
+    let found = async {
+        let connection = database.connection().await?;
+        let version = schema::check(&connection, &database, config).await?;
+        let nodes = node::living(&connection).await?;
+        connection.give_back();
+        Ok::<_, Failure>(FoundDatabase { place: database.place.to_string(), version, nodes })
+    };
+    let found = tokio::time::timeout(OPENING, found).await.unwrap_or(Err(Failure::Late));
+    found.map_err(|failure| database.error(failure))
 }
 
 /// Runs a read in a transaction that sees one state, again if the connection is lost.

@@ -32,6 +32,12 @@ pub struct Report {
 /// Problems reported of one kind.
 const MAX_PROBLEMS: usize = 20;
 
+/// Returns whether `dir` has a database. Opens nothing.
+#[must_use]
+pub fn has_database(dir: &Path) -> bool {
+    database_path(dir).is_file()
+}
+
 /// Checks the database in `dir`; `None` if it does not exist.
 ///
 /// # Errors

@@ -4,8 +4,10 @@ use crate::common::Backend;
 use crate::common::{append, create, finish, history, put, record, start};
 use proptest::prelude::*;
 use store::StoreError;
-use store::transfer::{export, import};
-use store::{Direction, Store, TurnStatus, TurnsQuery, Write};
+use store::transfer::{Copied, copy_threads, export, import};
+use store::{
+    Direction, QueueWrite, QueuedEntry, Store, ThreadChanges, TurnStatus, TurnsQuery, Write,
+};
 
 async fn lines(store: &Store, thread: &str) -> String {
     let mut lines = String::new();
@@ -16,6 +18,88 @@ async fn lines(store: &Store, thread: &str) -> String {
     };
     export(store, thread, write).await.unwrap();
     lines
+}
+
+/// A store with threads of each kind that a copy has to keep, and their ids.
+async fn filled(backend: Backend) -> (crate::common::EmptyStore, [&'static str; 3]) {
+    let store = backend.empty().await;
+    let queued = QueuedEntry { id: "q".into(), payload: "{\"n\":1}".into() };
+    let mut archived = record("old", 3);
+    archived.archived = true;
+    for writes in [
+        vec![
+            create(record("a", 7)),
+            append("a", None, &["\"before\""]),
+            start("a", "1", 5000),
+            put("a", "1", "x", "{\"text\":\"a\\u0000 \u{1F980}\"}"),
+            append("a", Some("1"), &["{\"said\": 1}"]),
+            finish("a", "1"),
+        ],
+        vec![
+            crate::common::fork("b", "a", None),
+            start("b", "2", 6000),
+            append("b", Some("2"), &["2"]),
+            finish("b", "2"),
+            append("b", None, &["\"after\""]),
+            Write::Queue { thread: "b".into(), write: QueueWrite::Add(queued) },
+        ],
+        vec![create(archived), start("old", "t", 1), finish("old", "t")],
+        // Nobody sees it.
+        vec![create(record("empty", 1))],
+    ] {
+        store.commit(writes).await.unwrap();
+    }
+    (store, ["a", "b", "old"])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn threads_are_copied_between_all_backends_and_compared() {
+    for from in Backend::ALL {
+        for to in Backend::ALL {
+            let (source, threads) = filled(from).await;
+            let target = to.empty().await;
+            let copied = copy_threads(&source, &target).await.unwrap();
+            let all = Copied { copied: 3, present: 0, turns: 4, items: 2 };
+            assert_eq!(copied, all, "{from:?} {to:?}");
+            for id in threads {
+                assert_eq!(history(&target, id).await, history(&source, id).await);
+                assert_eq!(target.queue(id).await.unwrap(), source.queue(id).await.unwrap());
+                let (copy, original) = (target.thread(id).await, source.thread(id).await);
+                assert_eq!(copy.unwrap().unwrap().record, original.unwrap().unwrap().record);
+            }
+            // The leases are free, so that a server can open them.
+            target.another().await.open_thread("a").await.map(drop).unwrap_or_else(|error| {
+                assert_eq!(to, Backend::Memory, "{error}");
+            });
+            let again = copy_threads(&source, &target).await.unwrap();
+            assert_eq!(again, Copied { copied: 0, present: 3, ..all }, "{from:?} {to:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_copy_changes_no_thread_that_differs_and_goes_on_after_an_end() {
+    for backend in Backend::ALL {
+        let (source, _) = filled(backend).await;
+        let target = backend.empty().await;
+        // As a copy leaves it that ends after the first thread.
+        import(&target, lines(&source, "a").await.as_bytes(), None).await.unwrap();
+        let copied = copy_threads(&source, &target).await.unwrap();
+        assert_eq!((copied.copied, copied.present), (2, 1), "{backend:?}");
+
+        let name = ThreadChanges { name: Some(Some("Mine".into())), ..ThreadChanges::default() };
+        let changed = vec![Write::UpdateThread { thread: "b".into(), changes: Box::new(name) }];
+        target.write_unloaded("b", changed).await.unwrap();
+        let before = lines(&target, "b").await;
+        let error = copy_threads(&source, &target).await.unwrap_err();
+        assert!(matches!(&error, StoreError::Differs { thread } if thread == "b"), "{error}");
+        assert_eq!(lines(&target, "b").await, before);
+
+        let (running, _) = filled(backend).await;
+        running.commit(vec![start("a", "now", 9000)]).await.unwrap();
+        let error = copy_threads(&running, &*backend.empty().await).await.unwrap_err();
+        assert!(matches!(error, StoreError::TurnInFlight { .. }), "{error}");
+    }
 }
 
 #[tokio::test]
