@@ -162,7 +162,7 @@ async fn probes_put_a_backend_aside_and_bring_it_back() {
         "/health?full=1" => Script::error(shown.load(Ordering::SeqCst), &json!({})),
         _ => Script::json(&chat(&usage(3, 2))),
     });
-    let checks = "health_path = \"/health?full=1\"\nhealth_interval_ms = 10";
+    let checks = "health_path = \"/health?full=1\"\nhealth_interval_ms = 250";
     let b = Upstream::answering(|_| Script::json(&chat(&usage(3, 2)))).await;
     let two = two_of(a.await, b, checks).await;
     let available = "gateway_backend_available{backend=\"main/a\"}";
