@@ -157,7 +157,7 @@ fn an_answer_that_told_why_it_stops_gets_its_last_event() {
     }
     let (mut filter, mut out) = (EventFilter::new(false, Some(Kind::Messages)), Vec::new());
     filter.feed(Bytes::from_static(START.as_bytes()), &mut out);
-    assert!(!filter.finish(&mut out).is_over, "it told no reason");
+    assert!(!filter.finish(&mut out).is_over, "it gave no reason");
     assert_eq!(out.concat(), START.as_bytes());
 }
 

@@ -231,7 +231,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join(FOLDER);
         fs::create_dir_all(&folder).unwrap();
-        // Full of visitors that nobody lets in.
+        // The queue of connections is full, and none is accepted.
         let stopped = rustix::net::socket(
             rustix::net::AddressFamily::UNIX,
             rustix::net::SocketType::STREAM,

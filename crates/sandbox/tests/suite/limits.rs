@@ -69,7 +69,7 @@ async fn a_fork_bomb_is_ended() {
     }
 }
 
-/// Starts 2^13 processes that all want to run: whoever has to count them waits for its turn among them.
+/// Starts 2^13 processes that all keep the processor busy, so that the supervisor gets little of it to count them.
 const BUSY_BOMB: &str = "f() { if [ $1 -gt 0 ]; then f $(($1 - 1)) & f $(($1 - 1)) & fi; \
                          i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; sleep 60; }; f 12";
 

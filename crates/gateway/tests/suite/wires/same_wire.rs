@@ -234,7 +234,7 @@ async fn a_slow_client_is_not_taken_for_a_silent_server() {
     let body = request(Wire::Messages, true);
     let mut streaming = gateway.stream_from(&tenant, path(Wire::Messages, true), &body).await;
     // Longer than keep-alives alone may keep an answer open.
-    tokio::time::sleep(std::time::Duration::from_millis(2200)).await; // tidy: sleep the client is slow
+    tokio::time::sleep(std::time::Duration::from_millis(2200)).await; // tidy: sleep as a client that reads late
     let (text, is_regular) = streaming.rest().await;
     let end = &text[text.len().saturating_sub(300)..];
     assert!(is_regular && end.contains("message_stop"), "{end}");

@@ -72,7 +72,7 @@ impl Road {
         Self(state)
     }
 
-    /// From now on the door answers nobody, as when its server is stopped.
+    /// From now on the door gives no answers, as when its server is stopped.
     pub(super) fn hold(&self) {
         self.0.traffic.send_modify(|traffic| traffic.held_below = usize::MAX);
     }
